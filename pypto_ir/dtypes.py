@@ -1,0 +1,101 @@
+"""Data types: widths, classes and promotion (`spec/tile_ir.md` section 1).
+
+`promote(FP16, INT32)` is FP16 (float beats int), `promote(INT16, UINT16)` is INT16 (same width, signed wins), and a BOOL cell
+takes one byte although it holds one bit.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+
+
+class DType(Enum):
+    """An element type; the value is its printed name."""
+
+    BOOL = "BOOL"
+    INT4 = "INT4"
+    INT8 = "INT8"
+    INT16 = "INT16"
+    INT32 = "INT32"
+    INT64 = "INT64"
+    UINT4 = "UINT4"
+    UINT8 = "UINT8"
+    UINT16 = "UINT16"
+    UINT32 = "UINT32"
+    UINT64 = "UINT64"
+    INDEX = "INDEX"
+    FP4 = "FP4"
+    HF4 = "HF4"
+    HF8 = "HF8"
+    FP8E4M3FN = "FP8E4M3FN"
+    FP8E5M2 = "FP8E5M2"
+    FP8E8M0 = "FP8E8M0"
+    FP16 = "FP16"
+    BF16 = "BF16"
+    FP32 = "FP32"
+    TASK_ID = "TASK_ID"
+
+    @property
+    def bits(self) -> int:
+        """Width in bits; BOOL is 1 although a cell takes a byte."""
+        return _BITS[self]
+
+    @property
+    def bytes(self) -> int:
+        """Bytes of one element, `ceil(bits / 8)`."""
+        return (self.bits + 7) // 8
+
+    @property
+    def is_float(self) -> bool:
+        return self in _FLOATS
+
+    @property
+    def is_signed(self) -> bool:
+        """True for signed integers, INDEX among them."""
+        return self.value.startswith("INT") or self is DType.INDEX
+
+    @property
+    def is_unsigned(self) -> bool:
+        return self.value.startswith("UINT")
+
+    @property
+    def is_int(self) -> bool:
+        return self.is_signed or self.is_unsigned
+
+    @property
+    def is_index_like(self) -> bool:
+        """INT64, UINT64 and INDEX: the types that take part in addressing without a cast."""
+        return self in (DType.INT64, DType.UINT64, DType.INDEX)
+
+
+_FLOATS = frozenset(
+    {DType.FP4, DType.HF4, DType.HF8, DType.FP8E4M3FN, DType.FP8E5M2, DType.FP8E8M0, DType.FP16, DType.BF16, DType.FP32}
+)
+_BITS = {
+    DType.BOOL: 1,
+    DType.INT4: 4, DType.INT8: 8, DType.INT16: 16, DType.INT32: 32, DType.INT64: 64,
+    DType.UINT4: 4, DType.UINT8: 8, DType.UINT16: 16, DType.UINT32: 32, DType.UINT64: 64,
+    DType.INDEX: 64, DType.TASK_ID: 64,
+    DType.FP4: 4, DType.HF4: 4, DType.HF8: 8,
+    DType.FP8E4M3FN: 8, DType.FP8E5M2: 8, DType.FP8E8M0: 8, DType.FP16: 16, DType.BF16: 16, DType.FP32: 32,
+}  # fmt: skip
+
+
+def promote(a: DType, b: DType) -> DType:
+    """The result type of a tile or tensor op on `a` and `b` (`spec/tile_ir.md` section 1)."""
+    if a is b:
+        return a
+    if a.is_float != b.is_float:
+        return a if a.is_float else b
+    if a.bits != b.bits:
+        return a if a.bits > b.bits else b
+    if a.is_int and b.is_int and a.is_signed != b.is_signed:
+        return a if a.is_signed else b
+    return a
+
+
+def promote_scalar(a: DType, b: DType) -> DType | None:
+    """The result type of scalar arithmetic, or None where the operands do not mix (BOOL, or int with float)."""
+    if DType.BOOL in (a, b) or a.is_float != b.is_float or not (a.is_float or (a.is_int and b.is_int)):
+        return None
+    return b if b.bits > a.bits else a
