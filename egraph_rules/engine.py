@@ -1,0 +1,216 @@
+"""The engine over egglog; the only module that imports it.
+
+`Engine()` loads the rule files once; `with engine.session() as session:` gives an e-graph for one function (push and pop around it, one
+to two milliseconds), into which the encoder puts commands, and from which `saturate` and `freeze` come. egglog's Python package takes a
+quarter of a second to import; its compiled bindings, which are all that is used here, load in a tenth of that.
+"""
+
+from __future__ import annotations
+
+import importlib.machinery
+import importlib.util
+import sys
+import time
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import lru_cache
+from importlib.resources import files
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+#: rule files in the order they are loaded; each but the first is a ruleset of its name
+RULE_FILES = ("language", "facts", "flatten", "pages", "slices")
+
+
+@lru_cache(maxsize=1)
+def bindings() -> ModuleType:
+    """egglog's compiled module, loaded without the package around it."""
+    name = "egglog.bindings"
+    if name in sys.modules:
+        return sys.modules[name]
+    package = importlib.util.find_spec("egglog")
+    if package is None or not package.submodule_search_locations:
+        raise ImportError("egglog is not installed")
+    for folder in package.submodule_search_locations:
+        for suffix in importlib.machinery.EXTENSION_SUFFIXES:
+            path = Path(folder) / f"bindings{suffix}"
+            if path.exists():
+                loader = importlib.machinery.ExtensionFileLoader(name, str(path))
+                spec = importlib.util.spec_from_file_location(name, path, loader=loader)
+                assert spec is not None
+                module = importlib.util.module_from_spec(spec)
+                sys.modules[name] = module
+                loader.exec_module(module)
+                return module
+    raise ImportError("egglog has no compiled bindings")
+
+
+def rule_text(name: str) -> str:
+    """The source of a rule file."""
+    return files("egraph_rules").joinpath("rules", f"{name}.egg").read_text(encoding="utf-8")
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """When saturation stops early: e-nodes, seconds, iterations."""
+
+    nodes: int = 2_000_000
+    seconds: float = 60.0
+    iterations: int = 100_000
+
+
+@dataclass(slots=True)
+class Report:
+    """What saturation did. `limit` names the limit that stopped it, None where it reached the end."""
+
+    iterations: int = 0
+    rules_fired: dict[str, int] = field(default_factory=dict)
+    limit: str | None = None
+
+
+class UnsoundRule(Exception):
+    """Two shapes met in one class: a rule united values that differ. The message is egglog's."""
+
+
+@dataclass(frozen=True, slots=True)
+class Frozen:
+    """A saturated e-graph: rows by function name, each (inputs, output), in a stable order. Inputs are ints, tuples of ints (shapes),
+    strings, or e-class numbers; `sorts` gives the sorts of every function's inputs and output."""
+
+    rows: dict[str, list[tuple[tuple[Any, ...], Any]]]
+    sorts: dict[str, tuple[tuple[str, ...], str]]
+
+
+class Session:
+    """One e-graph for one function."""
+
+    def __init__(self, egraph: Any, rulesets: tuple[str, ...]) -> None:
+        self._egraph, self._rulesets = egraph, rulesets
+
+    def run(self, commands: Iterable[Any]) -> None:
+        """Run encoded commands. Raises `UnsoundRule` where facts contradict each other."""
+        try:
+            self._egraph.run_program(*commands)
+        except bindings().EggSmolError as error:
+            raise UnsoundRule(str(error)) from error
+
+    def saturate(self, limits: Limits) -> Report:
+        """Run all rulesets to the end, facts first in every round, in bounded batches so that limits are seen."""
+        b = bindings()
+        span = b.RustSpan("saturate", 0, 0)
+        runs = [b.Run(span, b.RunConfig(name)) for name in self._rulesets if name != "facts"]
+        facts = b.Saturate(span, b.Run(span, b.RunConfig("facts")))
+        batch = 4
+        started, report = time.monotonic(), Report()
+        while True:
+            schedule = b.Repeat(span, batch, b.Sequence(span, [facts, *runs]))
+            try:
+                output = self._egraph.run_program(b.RunSchedule(schedule), b.PrintSize(span, None))
+            except b.EggSmolError as error:
+                raise UnsoundRule(str(error)) from error
+            step = output[0].report
+            report.iterations += batch
+            for rule, count in step.num_matches_per_rule.items():
+                report.rules_fired[rule] = report.rules_fired.get(rule, 0) + count
+            if not step.updated:
+                break
+            size = sum(count for _, count in output[1].sizes)
+            if size > limits.nodes:
+                report.limit = f"{limits.nodes} e-nodes"
+            elif time.monotonic() - started > limits.seconds:
+                report.limit = f"{limits.seconds:g} s of saturation"
+            elif report.iterations >= limits.iterations:
+                report.limit = f"{limits.iterations} iterations"
+            if report.limit:
+                break
+            batch = min(64, batch * 2)
+        report.rules_fired = {rule: count for rule, count in sorted(report.rules_fired.items()) if count}
+        return report
+
+    def freeze(self) -> Frozen:
+        """The rows of every function, e-classes numbered by first appearance in that order."""
+        frozen = self._egraph.freeze().functions
+        reader = _Reader(self._egraph)
+        rows: dict[str, list[tuple[tuple[Any, ...], Any]]] = {}
+        sorts: dict[str, tuple[tuple[str, ...], str]] = {}
+        for name in sorted(frozen):
+            function = frozen[name]
+            inputs, output = tuple(function.input_sorts), function.output_sort
+            sorts[name] = (inputs, output)
+            readers, out = [reader.of(s) for s in inputs], reader.of(output)
+            rows[name] = [
+                (tuple(read(v) for read, v in zip(readers, row.inputs, strict=True)), out(row.output))
+                for row in function.rows
+                if not row.subsumed
+            ]
+        return Frozen(rows, sorts)
+
+
+class _Reader:
+    """Turns egglog values into Python values by sort; e-classes become consecutive numbers."""
+
+    def __init__(self, egraph: Any) -> None:
+        self._egraph = egraph
+        self._classes: dict[tuple[str, Any], int] = {}
+        self._cache: dict[tuple[str, Any], Any] = {}
+
+    def of(self, sort: str) -> Any:
+        match sort:
+            case "i64":
+                return lambda v: self._once(sort, v, self._egraph.value_to_i64)
+            case "String":
+                return lambda v: self._once(sort, v, self._egraph.value_to_string)
+            case "Shape":
+                return lambda v: self._once(sort, v, self._shape)
+            case "Unit" | "bool":
+                return lambda v: None
+        return lambda v: self._classes.setdefault((sort, v), len(self._classes))
+
+    def _once(self, sort: str, value: Any, read: Any) -> Any:
+        key = (sort, value)
+        if key not in self._cache:
+            self._cache[key] = read(value)
+        return self._cache[key]
+
+    def _shape(self, value: Any) -> tuple[int, ...]:
+        return tuple(self._egraph.value_to_i64(v) for v in self._egraph.value_to_vec(value))
+
+
+class Engine:
+    """An e-graph with the rules loaded, used for one function after another.
+
+    `without` leaves out rules by name, or whole files by their ruleset's name, for ablation.
+    """
+
+    def __init__(self, without: frozenset[str] = frozenset()) -> None:
+        b = bindings()
+        self._egraph = b.EGraph()
+        for name in RULE_FILES:
+            commands = self._egraph.parse_program(rule_text(name), f"{name}.egg")
+            self._egraph.run_program(*(c for c in commands if _kept(c, name, without)))
+        self._rulesets = RULE_FILES[1:]
+
+    @contextmanager
+    def session(self) -> Iterator[Session]:
+        """An empty e-graph with the rules; what is put into it is gone afterwards."""
+        b = bindings()
+        self._egraph.run_program(b.Push(1))
+        try:
+            yield Session(self._egraph, self._rulesets)
+        finally:
+            self._egraph.run_program(b.Pop(b.RustSpan("session", 0, 0), 1))
+
+
+def _kept(command: Any, file: str, without: frozenset[str]) -> bool:
+    rule = getattr(command, "rule", None)
+    if rule is None:
+        return True
+    return file == "facts" or (file not in without and rule.name not in without)
+
+
+@lru_cache(maxsize=8)
+def engine(without: frozenset[str] = frozenset()) -> Engine:
+    """The engine of this process for a choice of rules."""
+    return Engine(without)
