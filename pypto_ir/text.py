@@ -1,4 +1,8 @@
-"""Expressions as text in the Python syntax of program files, with the fewest parentheses that keep the tree."""
+"""Expressions as text in the Python syntax of program files, with the fewest parentheses that keep the tree.
+
+`expr_parser` reads the text back to the same tree. Two trees that Python spells alike differ in parentheses: -5 is the constant,
+-(5) the negation of 5; cast(2, "INT32") casts an INDEX constant, cast((2), "INT32") is the INT32 constant.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +19,7 @@ _ATOM = 13
 
 
 def expr_text(e: Expr) -> str:
-    """`e` in Python syntax; constants that are neither INDEX, FP32 nor BOOL print as `DTYPE(value)` (for messages only)."""
+    """`e` in Python syntax; constants that are neither INDEX, FP32 nor BOOL print as `cast((value), "DTYPE")`."""
     return _text(e)[0]
 
 
@@ -35,6 +39,9 @@ def _text(e: Expr) -> tuple[str, int]:
             return f"abs({expr_text(a)})", _ATOM
         case Unary(op=op, operand=a):
             level = _PRECEDENCE[op]
+            if op == "neg" and isinstance(a, Const):
+                text = expr_text(a)
+                return f"-({text})" if text[0].isdigit() else f"-{text}", level
             return {"neg": "-", "not": "not ", "bitnot": "~"}[op] + _at_least(a, level), level
         case Binary(op="min" | "max" as op, left=a, right=b):
             return f"{op}({expr_text(a)}, {expr_text(b)})", _ATOM
@@ -57,7 +64,9 @@ def _const(value: int | float | bool, dtype: DType) -> tuple[str, int]:
         return ("true" if value else "false"), _ATOM
     if dtype is DType.INDEX:
         return str(value), _ATOM if value >= 0 else _PRECEDENCE["neg"]
+    text = repr(float(value) if dtype.is_float else value)
+    if text.lstrip("-") in ("inf", "nan"):
+        return f'cast("{text}", "{dtype.value}")', _ATOM
     if dtype is DType.FP32:
-        text = repr(float(value))
         return text, _PRECEDENCE["neg"] if text.startswith("-") else _ATOM
-    return f"{dtype.value}({value})", _ATOM
+    return f'cast(({text}), "{dtype.value}")', _ATOM
