@@ -1,0 +1,272 @@
+"""Loads and stores (`spec/tile_ir.md` section 7).
+
+`tile.load(x, [k, 0], [16, 64], [16, 64])` of a tensor of which v rows are valid is a tile [16, 64] with valid
+`[min(max(v - k, 0), 16), 64]`. `tile.store` transfers the valid region of its tile; a tile of another rank
+than its tensor fills the box of operand 3 (or the one that `partition_window` finds) row by row, as a 2-D
+store of a flattened tile does.
+"""
+
+from __future__ import annotations
+
+from math import prod
+from typing import Any
+
+from pypto_ir.dtypes import DType
+from pypto_ir.expr import Expr, const_int, index
+from pypto_ir.interp.values import Evaluation, RunError, Tile, numpy_dtype
+from pypto_ir.lazy import np
+from pypto_ir.linear import provably_gt
+from pypto_ir.ops.numeric import working
+from pypto_ir.ops.registry import (
+    CallSite,
+    Kwarg,
+    OpError,
+    Trait,
+    declare_op,
+    dims_text,
+    tensor,
+    tile,
+    tuple_of,
+)
+from pypto_ir.ops.rules import optional_tuple
+from pypto_ir.regions import NoWindow, add_index, partition_window, window_read, write_union
+from pypto_ir.types import (
+    Layout,
+    Memory,
+    TensorType,
+    TensorView,
+    TileLayout,
+    TileType,
+    TileView,
+    Type,
+    dims,
+    tensor_type,
+    tile_type,
+)
+
+ROW, COL = TileLayout.ROW_MAJOR, TileLayout.COL_MAJOR
+MX_LAYOUTS = {Layout.MX_A_ZZ: ROW, Layout.MX_B_NN: COL}
+_MX_DTYPES = frozenset({DType.FP8E8M0, DType.UINT8})
+
+# ---- load --------------------------------------------------------------------------------------------------
+
+
+def target_space(c: CallSite) -> Memory | None:
+    """The space that the keyword argument target_memory names."""
+    word = c.kwarg("target_memory")
+    return Memory(str(word)) if word is not None else None
+
+
+def _load_type(c: CallSite) -> TileType:
+    source, space = c.tensor(0), target_space(c)
+    offsets, window = c.tuple(1), c.tuple(2)
+    valid = window_read(
+        c.op.name,
+        source.shape,
+        source.valid,
+        offsets,
+        window,
+        optional_tuple(c, 3),
+        exact=False,
+        clamp=bool(c.kwarg("clamp")),
+    )
+    view = TileView(valid=valid)
+    if source.layout in MX_LAYOUTS:
+        if space is not Memory.MAT or source.dtype not in _MX_DTYPES:
+            raise OpError(
+                f"tile.load of a {source.layout.value} tensor of {source.dtype.value} into "
+                f"{space.value if space else 'no space'}",
+                "MX scales are FP8E8M0 or UINT8 and are loaded with target_memory Mat",
+            )
+        order = MX_LAYOUTS[source.layout]
+        view = TileView(valid=valid, blayout=order, slayout=order, fractal=32)
+    elif space is Memory.MAT:
+        transposed = source.layout is Layout.DN
+        rows = window[1 if transposed else 0] if len(window) == 2 else index(0)
+        if const_int(rows) != 1:
+            blayout, slayout = (ROW, COL) if transposed else (COL, ROW)
+            view = TileView(valid=valid, blayout=blayout, slayout=slayout)
+    elif const_int(window[-1]) == 1:
+        view = TileView(valid=valid, blayout=COL)
+    return tile_type(window, source.dtype, space, view)
+
+
+def _load(ev: Evaluation) -> Tile:
+    """The valid cells come from memory, all others are undefined. A result of fewer axes than its window
+    holds the window's valid rows one after another (`spec/flatten.md` section 2)."""
+    source, offsets, window = ev.tensor(0), ev.args[1], ev.args[2]
+    assert ev.dtype is not None
+    data, ok = np.zeros(ev.shape, dtype=numpy_dtype(ev.dtype)), np.zeros(ev.shape, dtype=bool)
+    if len(ev.shape) == len(window):
+        _copy(source, offsets, ev.valid, data, ok)
+        return Tile(data, ok, ev.valid)
+    if len(ev.shape) != 2:
+        raise RunError(f"a window of rank {len(window)} cannot be loaded into a tile of rank {len(ev.shape)}")
+    if len(window) == 5 and isinstance(ev.type, TileType) and ev.type.effective_view.fractal == 32:
+        return _load_boxes(ev, window)
+    region = _declared_region(ev, source, offsets, window)
+    block, block_ok = np.zeros(region, dtype=data.dtype), np.zeros(region, dtype=bool)
+    _copy(source, offsets, region, block, block_ok)
+    rows, columns = prod(region[:-1]), region[-1]
+    data[:rows, :columns], ok[:rows, :columns] = block.reshape(rows, columns), block_ok.reshape(rows, columns)
+    return Tile(data, ok & _inside(ev), ev.valid)
+
+
+def _inside(ev: Evaluation) -> Any:
+    mask = np.zeros(ev.shape, dtype=bool)
+    mask[tuple(slice(0, v) for v in ev.valid)] = True
+    return mask
+
+
+def _copy(source: Any, offsets: tuple[int, ...], region: tuple[int, ...], data: Any, ok: Any) -> None:
+    """Read `region` at `offsets` into the origin of `data` and `ok`; an empty region reads nothing, wherever
+    it lies."""
+    if all(region):
+        where = tuple(slice(0, n) for n in region)
+        data[where], ok[where] = source.read(offsets, region)
+
+
+def _declared_region(
+    ev: Evaluation, source: Any, offsets: tuple[int, ...], window: tuple[int, ...]
+) -> tuple[int, ...]:
+    """The valid box of an N-D window whose result is 2-D: what is requested, cut to what the source holds
+    where the result says so."""
+    given = ev.args[3] if len(ev.args) > 3 and ev.args[3] else window
+    if (prod(given[:-1]), given[-1]) == ev.valid:
+        return tuple(given)
+    clamp = bool(ev.kwarg("clamp"))
+    held = (
+        size if valid == extent and not clamp else min(max(valid - offset, 0), size)
+        for size, valid, extent, offset in zip(window, source.valid, source.shape, offsets, strict=True)
+    )
+    return tuple(map(min, given, held))
+
+
+def _load_boxes(ev: Evaluation, window: tuple[int, ...]) -> Tile:
+    """A window [1, h, w, 16, 2] of blocked MX scales as the logical tile [16 h, 2 w] (A) or [2 w, 16 h] (B);
+    `spec/mx.md` sections 2, 3."""
+    assert isinstance(ev.type, TileType)
+    _, h, w, block, group = window
+    by_row = ev.type.effective_view.blayout is ROW
+    order, shape = (
+        ((0, 2, 1, 3), (h * block, w * group)) if by_row else ((1, 3, 0, 2), (w * group, h * block))
+    )
+    parts = ev.tensor(0).read(ev.args[1], window)
+    data, ok = (x.reshape(h, w, block, group).transpose(order).reshape(shape) for x in parts)
+    return ev.fresh(data, ok)
+
+
+declare_op(
+    "tile.load",
+    (tensor("src"), tuple_of("offsets"), tuple_of("shapes"), tuple_of("valid", optional=True)),
+    infer=_load_type,
+    trait=Trait.STRUCTURE,
+    meaning=_load,
+    reads_memory=(0,),
+    kwargs=(Kwarg("target_memory", Memory, words=("Vec", "Mat")), Kwarg("clamp", bool, default=False)),
+)
+
+# ---- store -------------------------------------------------------------------------------------------------
+
+_ATOMIC = frozenset({DType.FP32, DType.BF16, DType.FP16, DType.INT32, DType.INT16, DType.INT8})
+
+
+def _store_type(c: CallSite) -> Type:
+    source, offsets, target = c.tile(0), c.tuple(1), c.tensor(2)
+    box = optional_tuple(c, 3)
+    if len(offsets) != target.rank:
+        raise OpError(
+            f"tile.store has {len(offsets)} offsets for a tensor of rank {target.rank}",
+            "give one per tensor dimension",
+        )
+    if c.kwarg("atomic") == "Add" and target.dtype not in _ATOMIC:
+        raise OpError(
+            f"tile.store adds atomically into {target.dtype.value}",
+            "allowed: FP32, BF16, FP16, INT32, INT16, INT8",
+        )
+    if box is not None:
+        _check_box(target, offsets, box)
+        return target
+    if source.rank != target.rank:
+        if source.rank > target.rank:
+            raise OpError(
+                f"tile.store of a rank-{source.rank} tile into a tensor of rank {target.rank}",
+                "reshape the tile first",
+            )
+        return target
+    valid = write_union(
+        c.op.name, target.shape, target.valid, source.shape, source.valid, offsets, exact=False
+    )
+    if target.view is None:
+        return target
+    v = target.view
+    view = TensorView(v.stride, v.layout, valid, v.pad)
+    return tensor_type(target.shape, target.dtype, view, target.distributed, target.memref)
+
+
+def _check_box(target: TensorType, offsets: tuple[Expr, ...], box: tuple[Expr, ...]) -> None:
+    if len(box) != target.rank:
+        raise OpError(f"the box of tile.store has {len(box)} dims for a tensor of rank {target.rank}")
+    for i, (offset, size, extent) in enumerate(zip(offsets, box, target.shape, strict=True)):
+        if provably_gt(add_index(offset, size), extent):
+            raise OpError(
+                f"tile.store writes past the end of dimension {i}: box {dims_text(box)} at "
+                f"{dims_text(offsets)}"
+            )
+
+
+def _store(ev: Evaluation) -> Any:
+    """Transfer the valid region; cells are converted to the tensor's dtype (nearest value). Returns the
+    tensor."""
+    source, offsets, target = ev.tile(0), ev.args[1], ev.tensor(2)
+    region = tuple(slice(0, v) for v in source.valid)
+    data, ok = _stored(source.data[region], target.dtype), source.ok[region]
+    if not data.size:
+        return target
+    add = ev.kwarg("atomic") == "Add"
+    box = ev.args[3] if len(ev.args) > 3 and ev.args[3] else None
+    if box is None and data.ndim == len(target.shape):
+        target.write(offsets, data, ok, accumulate=add)
+        return target
+    if box is None:
+        found = partition_window(dims(*source.valid), dims(*target.shape), dims(*offsets))
+        if isinstance(found, NoWindow):
+            raise RunError(f"tile.store {found.reason}")
+        box = tuple(const_int(e) or 0 for e in found)
+    _write_rows(target, offsets, box, data, ok, add)
+    return target
+
+
+def _stored(data: Any, dtype: DType) -> Any:
+    return data if data.dtype == numpy_dtype(dtype) else working(data, dtype).astype(numpy_dtype(dtype))
+
+
+def _write_rows(
+    target: Any, offsets: tuple[int, ...], box: tuple[int, ...], data: Any, ok: Any, add: bool
+) -> None:
+    """Row r of the valid rows goes to the box position `unravel(r, box[:-1])`, columns along the last
+    axis."""
+    rows, columns = prod(data.shape[:-1]), data.shape[-1]
+    data, ok = data.reshape(rows, columns), ok.reshape(rows, columns)
+    if rows > prod(box[:-1]) or columns > box[-1]:
+        raise RunError(f"tile.store of {rows} rows of {columns} columns does not fit its box {list(box)}")
+    if rows == prod(box[:-1]):
+        shape = (*box[:-1], columns)
+        target.write(offsets, data.reshape(shape), ok.reshape(shape), accumulate=add)
+        return
+    one = (1,) * (len(box) - 1)
+    for r in range(rows):
+        at = tuple(int(o) + int(i) for o, i in zip(offsets, (*np.unravel_index(r, box[:-1]), 0), strict=True))
+        target.write(at, data[r].reshape(*one, columns), ok[r].reshape(*one, columns), accumulate=add)
+
+
+declare_op(
+    "tile.store",
+    (tile("src"), tuple_of("offsets"), tensor("dst"), tuple_of("shapes", optional=True)),
+    infer=_store_type,
+    trait=Trait.STRUCTURE,
+    meaning=_store,
+    writes_memory=(2,),
+    aliases=2,
+    kwargs=(Kwarg("atomic", str, words=("Add",)),),
+)
