@@ -33,6 +33,8 @@ declare(
     R006="scalar arithmetic without a result: division by zero, a shift by more than the width",
     R007="the time limit is reached",
     R008="calls are nested too deeply",
+    R009="global memory of a run takes more space than the interpreter allows",
+    R010="the meaning of an op failed on its operands",
 )
 
 

@@ -1,0 +1,386 @@
+"""Linearity: no tile is read after an op in place overwrote its buffer, in the same trip of a loop or a later one.
+
+Programs mean what they mean by value; on the chip an op in place changes what every view and every older name of its buffer shows. So in
+`y = assemble(x, s, [0, 0])`, `z = add(x, x)` the add reads the wrong data: V201. The chain `x1 = assemble(x0, ..)`,
+`x2 = assemble(x1, ..)` is fine, and so is a window that is written and put back where it was taken (`spec/flatten.md` 8.5):
+`w = slice(a, s, o)`, `p = matmul_acc(w, ..)`, `b = assemble(a, p, o)`: the assemble finds its data in place already.
+
+Statements are followed in order with concrete buffers. A loop that writes is followed for two trips, or until its carries repeat
+(at most 8); offsets that depend on the trip are different unknowns in each trip. Where nests of such loops would take more than `WORK`
+visits, inner loops are followed once per later trip of an outer one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from itertools import count
+
+from pypto_ir.diagnostics import Diagnostic, Diagnostics, declare
+from pypto_ir.expr import Expr, Item, MakeTuple, Var, children, const_int, dtype_of, transform, variables
+from pypto_ir.linear import normalize
+from pypto_ir.ops.registry import OpDef, Role, find_op, type_of
+from pypto_ir.stmt import (
+    Assign, Block, Call, Eval, For, Function, FunctionCall, If, Return, Scope, Stmt, Submit, While, Yield, blocks, value_exprs,
+)  # fmt: skip
+from pypto_ir.types import INDEX, ScalarType, TileType, TupleType, Type
+from pypto_ir.verify.aliases import Box, Buffers, Ref, Value, Write, covers
+from pypto_ir.verify.places import StmtPath, place, statement_text
+
+declare(V201="a tile is read after its buffer was overwritten in place")
+
+#: most trips of one loop that are followed
+TRIPS = 8
+#: statement visits above which nested loops are followed less often
+WORK = 1_000_000
+#: largest offset expression that is kept as it is
+_NODES = 48
+
+
+@dataclass(frozen=True, slots=True)
+class Violation:
+    """`reader` reads `var` although `write` changed its `buffer` (the name that the buffer was made for) after `var` was computed.
+
+    `scratch` tells that the write left garbage in an operand used as scratch."""
+
+    write_path: StmtPath
+    write: Stmt
+    buffer: str
+    reader_path: StmtPath
+    reader: Stmt
+    var: str
+    scratch: bool = False
+
+
+def linearity(function: Function, path: StmtPath = ()) -> list[Diagnostic]:
+    """One diagnostic for each violation of a function, in order of the readers; `path` is the function's own path."""
+    bag = Diagnostics()
+    for v in violations(function, path):
+        did = "used its buffer as scratch" if v.scratch else "wrote its buffer in place"
+        name = f" (made for {v.buffer})" if v.buffer != v.var else ""
+        message = f"{v.var} is read after `{statement_text(v.write)}` {did}{name}"
+        help = f"read {v.var} before that statement, or let that statement write a copy"
+        bag.add("V201", message, place(function, v.reader_path, v.reader), help)
+    return list(bag)
+
+
+def violations(function: Function, path: StmtPath = ()) -> list[Violation]:
+    """Every read of an overwritten tile in a function, in the order in which following the statements meets them."""
+    walk = _Walk(_exact_work(function.body) > WORK)
+    for param in function.params:
+        if isinstance(param.var.type, TileType):
+            walk.values[param.var.name] = walk.buffers.fresh(param.var.name, param.var.type)
+    walk.block(function.body, (*path, "body"))
+    return list(walk.found.values())
+
+
+@dataclass(slots=True)
+class _Walk:
+    sparing: bool
+    buffers: Buffers = field(default_factory=Buffers)
+    values: dict[str, Value] = field(default_factory=dict)
+    scalars: dict[str, Expr] = field(default_factory=dict)
+    found: dict[tuple[StmtPath, StmtPath, str], Violation] = field(default_factory=dict)
+    serial: count[int] = field(default_factory=count)
+    later_trip: int = 0
+    writes: dict[int, bool] = field(default_factory=dict)
+
+    def block(self, block: Block, path: StmtPath) -> tuple[Expr, ...]:
+        """Follow a block; returns what it yields."""
+        for i, s in enumerate(block):
+            if isinstance(s, Yield):
+                return s.values
+            self.statement(s, (*path, i))
+        return ()
+
+    def statement(self, s: Stmt, at: StmtPath) -> None:
+        match s:
+            case Assign(targets=targets, value=Call() as call):
+                self.call(call, targets[0], s, at)
+            case Eval(value=Call() as call):
+                self.call(call, None, s, at)
+            case Assign(targets=(target,), value=Var() | Item() | MakeTuple() as value) if not _is_scalar(target.type):
+                self.bind(target, value)
+            case Assign(targets=(target,), value=value) if _is_scalar(target.type) and not isinstance(value, Call | FunctionCall | Submit):
+                self.scalars[target.name] = self.offset(value, target.name)
+            case Assign(targets=targets, value=value):
+                self.read_all(value_exprs(value), s, at)
+                for target in targets:
+                    self.make(target)
+            case Eval(value=value):
+                self.read_all(value_exprs(value), s, at)
+            case Return(values=values):
+                self.read_all(values, s, at)
+            case For() | While():
+                self.loop(s, at)
+            case If():
+                self.branch(s, at)
+            case Scope(body=body):
+                self.block(body, (*at, "body"))
+
+    # ---- values ------------------------------------------------------------------------------------------------------------
+
+    def value(self, e: Expr) -> Value:
+        """The places that an expression may denote; nothing for what is no tile."""
+        match e:
+            case Var(name=name):
+                return self.values.get(name, ())
+            case Item(of=Var(name=name), index=i):
+                return self.values.get(f"{name}.{i}", ())
+        return ()
+
+    def bind(self, target: Var, e: Expr) -> None:
+        self.values[target.name] = self.value(e)
+        if isinstance(target.type, TupleType):
+            for i in range(len(target.type.items)):
+                part = e.items[i] if isinstance(e, MakeTuple) else Item(e, i)
+                self.values[f"{target.name}.{i}"] = self.value(part)
+
+    def make(self, target: Var, blank: bool = False) -> None:
+        """A fresh buffer for every tile in the target, a fresh unknown for a scalar."""
+        match target.type:
+            case TileType() as t:
+                self.values[target.name] = self.buffers.fresh(target.name, t, blank)
+            case TupleType(items=items):
+                for i, item in enumerate(items):
+                    if isinstance(item, TileType):
+                        self.values[f"{target.name}.{i}"] = self.buffers.fresh(target.name, item)
+            case ScalarType():
+                self.scalars[target.name] = self.unknown(target.name)
+
+    def unknown(self, name: str) -> Expr:
+        return Var(f"{name}@{next(self.serial)}", INDEX)
+
+    def offset(self, e: Expr, name: str) -> Expr:
+        """An integer expression over what is the same in every trip and the unknowns of this trip."""
+        dtype = dtype_of(e)
+        if dtype is None or not dtype.is_int:
+            return self.unknown(name)
+        resolved = normalize(transform(e, lambda v: self.scalars.get(v.name, v)))
+        return resolved if _small(resolved) else self.unknown(name)
+
+    def read_all(self, exprs: Iterable[Expr], s: Stmt, at: StmtPath) -> None:
+        for e in exprs:
+            self.read(e, s, at)
+
+    def read(self, e: Expr, s: Stmt, at: StmtPath) -> None:
+        for v in variables(e):
+            items = len(v.type.items) if isinstance(v.type, TupleType) else 0
+            names = (v.name, *(f"{v.name}.{i}" for i in range(items))) if not isinstance(e, Item) else (f"{v.name}.{e.index}",)
+            for name in names:
+                for ref in self.values.get(name, ()):
+                    for write in self.buffers.missed(ref):
+                        self.report(write, ref, v.name, s, at)
+
+    def report(self, write: Write, ref: Ref, var: str, s: Stmt, at: StmtPath) -> None:
+        buffer = self.buffers.names[ref.buffer]
+        violation = Violation(write.path, write.statement, buffer, at, s, var, write.scratch)
+        self.found.setdefault((write.path, at, var), violation)
+
+    # ---- calls -------------------------------------------------------------------------------------------------------------
+
+    def call(self, call: Call, target: Var | None, s: Stmt, at: StmtPath) -> None:
+        op = find_op(call.op)
+        if op is None:
+            self.read_all(value_exprs(call), s, at)
+        elif op.writes:
+            self.call_in_place(op, call, target, s, at)
+            return
+        elif op.aliases is not None and op.aliases < len(call.args):
+            if target is not None:
+                self.values[target.name] = self.view(call, self.value(call.args[op.aliases]))
+            return
+        else:
+            scratch = [i for i in range(len(call.args)) if _role(op, i) is Role.SCRATCH]
+            self.read_all((e for i, e in enumerate(call.args) if i not in scratch), s, at)
+            for i in scratch:
+                self.spoil(call.args[i], s, at)
+        if target is not None:
+            self.make(target, blank=call.op == "tile.create")
+
+    def call_in_place(self, op: OpDef, call: Call, target: Var | None, s: Stmt, at: StmtPath) -> None:
+        first = op.writes[0]
+        base = self.value(call.args[first])
+        scratch = [i for i in range(len(call.args)) if _role(op, i) is Role.SCRATCH and i != first]
+        self.read_all((e for i, e in enumerate(call.args) if i != first and i not in scratch), s, at)
+        put_back = self.put_back(call, base) if op.name == "tile.assemble" else None
+        if put_back is None:
+            self.read(call.args[first], s, at)
+            for ref in base:
+                self.buffers.write(ref, Write(self.written(call, ref), at, s))
+            put_back = tuple(self.buffers.knows_all(ref) for ref in base)
+        for i in (*op.writes[1:], *scratch):
+            self.spoil(call.args[i], s, at)
+        if target is not None:
+            if isinstance(target.type, TileType) and not put_back:
+                self.make(target)
+            else:
+                self.values[target.name] = put_back
+
+    def spoil(self, e: Expr, s: Stmt, at: StmtPath) -> None:
+        """Log that an operand's content is lost, unless it never had any."""
+        for ref in self.value(e):
+            if not self.buffers.blank[ref.buffer] or self.buffers.logs[ref.buffer]:
+                self.buffers.write(ref, Write(ref.box, at, s, scratch=True))
+
+    def written(self, call: Call, ref: Ref) -> Box | None:
+        """The part of operand 0's place `ref` that an op in place writes."""
+        if ref.box is None or not ref.exact:
+            return ref.box
+        part = None
+        if call.op == "tile.assemble" and len(call.args) > 2:
+            part = self.window(call.args[2], type_of(call.args[1]), ref.box)
+        elif call.op == "tile.write" and isinstance(call.args[1], MakeTuple):
+            items = call.args[1].items
+            part = ref.box.part(tuple(self.offset(e, "at") for e in items), (1,) * len(items))
+        return part or ref.box
+
+    def window(self, offset: Expr, t: Type, box: Box) -> Box | None:
+        """The box of a tile of type `t` at a literal offset in `box`."""
+        shape = t.static_shape if isinstance(t, TileType) else None
+        if shape is None or not isinstance(offset, MakeTuple):
+            return None
+        return box.part(tuple(self.offset(e, "at") for e in offset.items), shape)
+
+    def put_back(self, call: Call, base: Value) -> Value | None:
+        """The result of an assemble that puts a written window back where it was taken, or None where it is none."""
+        source = self.value(call.args[1])
+        if not base or len(source) != len(base):
+            return None
+        result = []
+        for ref, window in zip(base, source, strict=True):
+            if ref.buffer != window.buffer or ref.box is None or not (ref.exact and window.exact):
+                return None
+            box = self.window(call.args[2], type_of(call.args[1]), ref.box)
+            if box is None or box != window.box:
+                return None
+            missing = tuple(w for w in self.buffers.missed(ref) if not covers(box, w.box))
+            result.append(self.buffers.knows_all(ref, missing))
+        return tuple(result)
+
+    def view(self, call: Call, source: Value) -> Value:
+        """The places of a view of `source`: a smaller box for a slice, the same one in other coordinates for the others."""
+        if call.op != "tile.slice" or len(call.args) < 3 or not isinstance(call.args[1], MakeTuple):
+            return tuple(Ref(r.buffer, r.box, r.exact and call.op in _SAME_COORDINATES, r.seen, r.missing) for r in source)
+        sizes = tuple(const_int(e) for e in call.args[1].items)
+        offsets = call.args[2].items if isinstance(call.args[2], MakeTuple) else ()
+        drops = len(call.args) > 4 and call.args[4] != MakeTuple(())
+        result = []
+        for ref in source:
+            part = None
+            if ref.exact and ref.box is not None and None not in sizes:
+                part = ref.box.part(tuple(self.offset(e, "at") for e in offsets), sizes)  # type: ignore[arg-type]
+            exact = part is not None and not drops
+            result.append(Ref(ref.buffer, part or ref.box, exact, ref.seen, ref.missing))
+        return tuple(result)
+
+    # ---- control flow ------------------------------------------------------------------------------------------------------
+
+    def branch(self, s: If, at: StmtPath) -> None:
+        buffers, mark = self.buffers, len(self.buffers.journal)
+        yielded = self.block(s.then, (*at, "then"))
+        one = [buffers.settle(self.value(e)) for e in yielded]
+        in_then = buffers.take_back(mark)
+        yielded = self.block(s.orelse or (), (*at, "else"))
+        two = [buffers.settle(self.value(e)) for e in yielded]
+        in_else = buffers.take_back(mark)
+        buffers.put_back(in_then)
+        buffers.put_back(in_else)
+        for i, result in enumerate(s.results):
+            self.hand_out(result, [arm[i] for arm in (one, two) if i < len(arm)])
+
+    def hand_out(self, result: Var, settled: list[Value]) -> None:
+        if isinstance(result.type, TileType):
+            self.values[result.name] = self.buffers.merge(settled)
+        else:
+            self.make(result)
+
+    def loop(self, s: For | While, at: StmtPath) -> None:
+        trips = _trip_count(s)
+        most = TRIPS if self.modifies(s) else 1
+        if self.sparing and self.later_trip:
+            most = 1
+        if trips is not None:
+            most = min(most, trips)
+        outside = len(self.buffers.names)
+        carried = [self.buffers.settle(self.value(c.init)) for c in s.carries]
+        ends = [] if trips else [carried]
+        patterns: list[object] = []
+        for trip in range(most):
+            pattern = _pattern(carried, outside)
+            if trip > 1 and pattern in patterns:
+                break
+            if trip:
+                patterns.append(pattern)
+            self.later_trip += trip > 0
+            if isinstance(s, For):
+                self.make(s.var)
+            for carry, value in zip(s.carries, carried, strict=True):
+                self.make(carry.var)
+                if isinstance(carry.var.type, TileType):
+                    self.values[carry.var.name] = value
+            yielded = self.block(s.body, (*at, "body"))
+            carried = [self.buffers.settle(self.value(e)) for e in yielded] if yielded else carried
+            ends.append(carried)
+            self.later_trip -= trip > 0
+        for i, result in enumerate(s.results):
+            self.hand_out(result, [end[i] for end in ends if i < len(end)])
+
+    def modifies(self, s: Stmt) -> bool:
+        """True where a statement holds an op that changes a buffer, in place or as scratch."""
+        if id(s) not in self.writes:
+            value = s.value if isinstance(s, Assign | Eval) else None
+            changes = isinstance(value, Call) and _changes(value)
+            self.writes[id(s)] = changes or any(self.modifies(inner) for block in blocks(s) for inner in block)
+        return self.writes[id(s)]
+
+
+#: views whose result has the coordinates of their operand
+_SAME_COORDINATES = frozenset({"tile.set_validshape"})
+
+
+def _role(op: OpDef, i: int) -> Role:
+    return op.operands[min(i, len(op.operands) - 1)].role if op.operands else Role.DATA
+
+
+def _changes(call: Call) -> bool:
+    op = find_op(call.op)
+    return op is not None and (bool(op.writes) or any(_role(op, i) is Role.SCRATCH for i in range(len(call.args))))
+
+
+def _is_scalar(t: Type) -> bool:
+    return isinstance(t, ScalarType)
+
+
+def _small(e: Expr) -> bool:
+    stack, nodes = [e], 0
+    while stack and nodes <= _NODES:
+        nodes += 1
+        stack.extend(children(stack.pop()))
+    return nodes <= _NODES
+
+
+def _trip_count(s: For | While) -> int | None:
+    if isinstance(s, While):
+        return None
+    start, stop, step = const_int(s.start), const_int(s.stop), const_int(s.step)
+    return len(range(start, stop, step)) if start is not None and stop is not None and step else None
+
+
+def _pattern(carried: list[Value], outside: int) -> object:
+    """What carries are to the loop: which buffers from outside, which from earlier trips, and which of them are one."""
+    numbers: dict[int, int] = {}
+    return tuple(
+        tuple(
+            (r.buffer if r.buffer < outside else -1 - numbers.setdefault(r.buffer, len(numbers)), r.box, bool(r.missing))
+            for r in value
+        )
+        for value in carried
+    )
+
+
+def _exact_work(block: Block) -> int:
+    """An upper bound of the statements visited when every loop is followed for two trips."""
+    return sum(
+        1 + (2 if isinstance(s, For | While) else 1) * sum(_exact_work(inner) for inner in blocks(s)) for s in block
+    )
