@@ -1,9 +1,10 @@
 """Scalar expressions from text in Python syntax: `k0 * 32 + min(16, n - c) // 2`.
 
-Nothing is folded and nothing evaluated: the tree is as written, `2 + 3` stays a sum. What has no sign of its own in Python is told
-apart by parentheses, so that every tree has a text: `-5` is the constant, `-(5)` the negation of 5; `cast(2, "INT32")` casts the INDEX
-constant 2, `cast((2), "INT32")` is the INT32 constant 2 (and `cast("nan", "FP16")` the one that has no digits). Operands of different
-widths or categories are refused, INDEX and INT64 mix.
+Nothing is folded and nothing evaluated: the tree is as written, `2 + 3` stays a sum. What has no sign of its
+own in Python is told apart by parentheses, so that every tree has a text: `-5` is the constant, `-(5)` the
+negation of 5; `cast(2, "INT32")` casts the INDEX constant 2, `cast((2), "INT32")` is the INT32 constant 2
+(and `cast("nan", "FP16")` the one that has no digits). Operands of different widths or categories are
+refused, INDEX and INT64 mix.
 """
 
 from __future__ import annotations
@@ -18,7 +19,8 @@ from typing import NoReturn
 
 from pypto_ir.dtypes import DType, promote_scalar
 from pypto_ir.expr import COMPARISONS, LOGICAL, Binary, Cast, Const, Expr, Item, Unary, Var
-from pypto_ir.types import BOOL, ScalarType, TupleType, UnknownType
+from pypto_ir.scalar_rules import binary_fault, typed_constant, unary_fault
+from pypto_ir.types import ScalarType, TupleType, UnknownType
 
 #: longest expression text in characters
 MAX_LENGTH = 20_000
@@ -30,18 +32,19 @@ RESERVED = frozenset({"min", "max", "abs", "cast", "true", "false", *keyword.kwl
 NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 
 _TOKEN = re.compile(
-    r"[ \t]*(?:(?P<float>(?:\d+\.\d*|\.\d+)(?:[eE][+-]?\d+)?|\d+[eE][+-]?\d+)|(?P<int>\d+)|(?P<name>[A-Za-z_][A-Za-z0-9_]*)"
-    r"|(?P<op>\*\*|//|<<|>>|<=|>=|==|!=|[-+*/%<>&|^~(),\[\]])|(?P<string>\"[^\"\\]*\"|'[^'\\]*')|(?P<end>\Z))"
+    r"[ \t]*(?:(?P<float>(?:\d+\.\d*|\.\d+)(?:[eE][+-]?\d+)?|\d+[eE][+-]?\d+)|(?P<int>\d+)"
+    r"|(?P<name>[A-Za-z_][A-Za-z0-9_]*)|(?P<op>\*\*|//|<<|>>|<=|>=|==|!=|[-+*/%<>&|^~(),\[\]])"
+    r"|(?P<string>\"[^\"\\]*\"|'[^'\\]*')|(?P<end>\Z))",
+    re.ASCII,
 )
 _BINARY = {
     "or": ("or", 1), "and": ("and", 2),
     "==": ("eq", 4), "!=": ("ne", 4), "<": ("lt", 4), "<=": ("le", 4), ">": ("gt", 4), ">=": ("ge", 4),
     "|": ("bitor", 5), "^": ("bitxor", 6), "&": ("bitand", 7), "<<": ("shl", 8), ">>": ("shr", 8),
-    "+": ("add", 9), "-": ("sub", 9), "*": ("mul", 10), "/": ("truediv", 10), "//": ("floordiv", 10), "%": ("mod", 10),
-    "**": ("pow", 12),
+    "+": ("add", 9), "-": ("sub", 9), "*": ("mul", 10), "/": ("truediv", 10), "//": ("floordiv", 10),
+    "%": ("mod", 10), "**": ("pow", 12),
 }  # fmt: skip
 _NOT, _COMPARE, _UNARY, _POWER = 3, 4, 11, 12
-_INT_OPS = frozenset({"bitand", "bitor", "bitxor", "shl", "shr"})
 _DTYPES = {d.value: d for d in DType}
 _NON_FINITE = {"inf": math.inf, "-inf": -math.inf, "nan": math.nan}
 
@@ -56,7 +59,8 @@ class ExprError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """A parsed piece: `dtype` is None where a name in it is unknown, `literal` marks a number in parentheses of its own."""
+    """A parsed piece: `dtype` is None where a name in it is unknown, `literal` marks a number in parentheses
+    of its own."""
 
     expr: Expr
     dtype: DType | None
@@ -78,32 +82,6 @@ def parse_expr(text: str, lookup: Callable[[str, int], Var]) -> Expr:
     return _Parser(_tokens(text), lookup).whole()
 
 
-def unary_fault(op: str, dtype: DType) -> str | None:
-    """Why a unary operator cannot take an operand of this type, or None where it can."""
-    if op == "not":
-        return None if dtype is DType.BOOL else f"`not` takes a BOOL, found {dtype.value}"
-    if op == "bitnot":
-        return None if dtype.is_int else f"`~` takes an integer, found {dtype.value}"
-    sign = "-" if op == "neg" else op
-    return None if dtype.is_int or dtype.is_float else f"`{sign}` takes a number, found {dtype.value}"
-
-
-def binary_fault(op: str, spelling: str, left: DType, right: DType) -> str | None:
-    """Why a binary operator cannot take operands of these types, or None where it can."""
-    found = f"found {left.value} and {right.value}"
-    if op in LOGICAL:
-        return None if left is right is DType.BOOL else f"`{spelling}` takes BOOLs, {found}"
-    if promote_scalar(left, right) is None:
-        return f"`{spelling}` takes two integers or two floats, {found}"
-    if left.bits != right.bits:
-        return f"`{spelling}` takes operands of one width, {found}"
-    if op in _INT_OPS and not left.is_int:
-        return f"`{spelling}` takes integers, {found}"
-    if op == "truediv" and not left.is_float:
-        return f"`/` divides floats, {found}"
-    return None
-
-
 def _tokens(text: str) -> list[_Token]:
     tokens: list[_Token] = []
     at = 0
@@ -112,11 +90,16 @@ def _tokens(text: str) -> list[_Token]:
         kind = found.lastgroup if found else None
         if found is None or kind is None:
             start = at + len(text[at:]) - len(text[at:].lstrip(" \t"))
-            raise ExprError(f"found {ascii(text[start : start + 12])}, which starts nothing in an expression", start)
+            raise ExprError(
+                f"found {text[start : start + 12]!a}, which starts nothing in an expression", start
+            )
         token = _Token(kind, found[kind], found.start(kind))
         glued = tokens and tokens[-1].kind in ("int", "float") and kind in ("int", "float", "name")
         if glued and tokens[-1].offset + len(tokens[-1].text) == token.offset:
-            raise ExprError(f"found {ascii(tokens[-1].text + token.text)[:40]}, which is neither a number nor a name", tokens[-1].offset)
+            raise ExprError(
+                f"found {ascii(tokens[-1].text + token.text)[:40]}, which is neither a number nor a name",
+                tokens[-1].offset,
+            )
         tokens.append(token)
         if kind == "end":
             return tokens
@@ -169,7 +152,11 @@ class _Parser:
             if level < least or not op:
                 break
             if level == _COMPARE and compared:
-                raise ExprError("comparisons do not chain", token.offset, f"write `(a {token.text} b) and (b {token.text} c)`")
+                raise ExprError(
+                    "comparisons do not chain",
+                    token.offset,
+                    f"write `(a {token.text} b) and (b {token.text} c)`",
+                )
             compared = level == _COMPARE
             self.at += 1
             right = self.binary(_UNARY if op == "pow" else level + 1)
@@ -183,12 +170,18 @@ class _Parser:
             fault = binary_fault(op, token.text, left.dtype, right.dtype)
             if fault:
                 raise ExprError(fault, token.offset, _cast_help(left.dtype, right.dtype))
-            dtype = DType.BOOL if op in COMPARISONS or op in LOGICAL else promote_scalar(left.dtype, right.dtype)
+            dtype = (
+                DType.BOOL if op in COMPARISONS or op in LOGICAL else promote_scalar(left.dtype, right.dtype)
+            )
         return self.part(Binary(op, left.expr, right.expr), dtype, max(left.depth, right.depth), token.offset)
 
     def part(self, e: Expr, dtype: DType | None, below: int, offset: int) -> _Part:
         if below >= MAX_DEPTH:
-            raise ExprError(f"the expression is a tree of more than {MAX_DEPTH} levels", offset, "define parts of it by statements")
+            raise ExprError(
+                f"the expression is a tree of more than {MAX_DEPTH} levels",
+                offset,
+                "define parts of it by statements",
+            )
         return _Part(e, dtype, below + 1)
 
     def prefix(self, least: int) -> _Part:
@@ -198,9 +191,15 @@ class _Parser:
                 self.unexpected("an operand")
             self.at += 1
             number = self.token
-            if token.text == "-" and number.kind in ("int", "float") and self.tokens[self.at + 1].text != "**":
+            if (
+                token.text == "-"
+                and number.kind in ("int", "float")
+                and self.tokens[self.at + 1].text != "**"
+            ):
                 self.at += 1
-                return _Part(_number(number, negative=True), DType.INDEX if number.kind == "int" else DType.FP32)
+                return _Part(
+                    _number(number, negative=True), DType.INDEX if number.kind == "int" else DType.FP32
+                )
             return self.unary("neg" if token.text == "-" else "bitnot", token, _UNARY)
         if token.kind == "name" and token.text == "not":
             if least > _NOT:
@@ -250,7 +249,9 @@ class _Parser:
             self.expect("]")
             if isinstance(t, TupleType):
                 if element >= len(t.items):
-                    raise ExprError(f"{token.text} has {len(t.items)} elements, found [{element}]", token.offset)
+                    raise ExprError(
+                        f"{token.text} has {len(t.items)} elements, found [{element}]", token.offset
+                    )
                 t = t.items[element]
             elif not isinstance(t, UnknownType):
                 raise ExprError(f"{token.text} is no tuple and has no element [{element}]", token.offset)
@@ -289,7 +290,11 @@ class _Parser:
         dtype = _DTYPES.get(name.text[1:-1])
         if dtype is None or dtype is DType.TASK_ID:
             close = difflib.get_close_matches(name.text[1:-1], list(_DTYPES), 1)
-            raise ExprError(f"found {ascii(name.text)[:40]}, which is no dtype", name.offset, f"did you mean {close[0]}?" if close else None)
+            raise ExprError(
+                f"found {ascii(name.text)[:40]}, which is no dtype",
+                name.offset,
+                f"did you mean {close[0]}?" if close else None,
+            )
         if operand is None or operand.literal:
             return _Part(self.constant(word, operand, dtype, token), dtype)
         if operand.dtype is DType.TASK_ID:
@@ -311,31 +316,6 @@ class _Parser:
             raise ExprError(str(fault), token.offset) from None
 
 
-def typed_constant(value: int | float | bool, dtype: DType) -> Const:
-    """A constant of a type from a number; raises `ValueError` where the type does not hold it."""
-    if dtype is DType.BOOL:
-        if value in (0, 1):
-            return Const(bool(value), DType.BOOL)
-    elif dtype.is_float:
-        return Const(float(value), dtype)
-    elif dtype.is_int and not isinstance(value, bool) and value == value and value not in (float("inf"), float("-inf")):
-        low = 0 if dtype.is_unsigned else -(2 ** (dtype.bits - 1))
-        high = 2**dtype.bits - 1 if dtype.is_unsigned else 2 ** (dtype.bits - 1) - 1
-        if int(value) == value and low <= value <= high:
-            return Const(int(value), dtype)
-        if int(value) == value:
-            raise ValueError(f"found {_short(value)}, {dtype.value} holds {low} to {high}")
-    raise ValueError(f"found {_short(value)}, which is no value of {dtype.value}")
-
-
-def _short(value: float) -> str:
-    try:
-        text = str(value)
-    except ValueError:  # more digits than Python prints
-        return "a number of thousands of digits"
-    return text if len(text) <= 40 else f"{text[:20]}.. ({len(text)} characters)"
-
-
 def _number(token: _Token, negative: bool = False) -> Const:
     if token.kind == "float":
         value = float(token.text)
@@ -352,6 +332,3 @@ def _cast_help(left: DType, right: DType) -> str | None:
         return None
     wide, narrow = (left, right) if left.bits >= right.bits else (right, left)
     return f'cast one of them: cast(.., "{wide.value}") or cast(.., "{narrow.value}")'
-
-
-__all__ = ["BOOL", "MAX_DEPTH", "NAME", "RESERVED", "ExprError", "binary_fault", "parse_expr", "typed_constant", "unary_fault"]

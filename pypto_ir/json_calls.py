@@ -1,8 +1,9 @@
 """Calls in program files: of ops, of functions of the program, and task launches.
 
-`{"let": "u", "op": "tile.muls", "args": ["t", 2]}` with t of BF16 is `muls(t, 2.0)` with a BF16 constant: a plain number in a scalar
-position takes the tile's dtype. The result type comes from the op's type rule, from the `returns` of a function with its scalar
-parameters replaced by the arguments, or, for an op that the registry does not know, from the statement.
+`{"let": "u", "op": "tile.muls", "args": ["t", 2]}` with t of BF16 is `muls(t, 2.0)` with a BF16 constant: a
+plain number in a scalar position takes the tile's dtype. The result type comes from the op's type rule, from
+the `returns` of a function with its scalar parameters replaced by the arguments, or, for an op that the
+registry does not know, from the statement.
 """
 
 from __future__ import annotations
@@ -14,15 +15,34 @@ from typing import Any
 from pypto_ir.diagnostics import declare
 from pypto_ir.dtypes import DType
 from pypto_ir.expr import Expr, Var, const_int, substitute
-from pypto_ir.json_context import POISON, Bad, Reading
-from pypto_ir.json_exprs import DTYPES, is_poisoned, read_expr, read_exprs, read_keywords, read_literal, read_scalar
+from pypto_ir.json_annotations import merge
+from pypto_ir.json_context import Reading
+from pypto_ir.json_exprs import (
+    DTYPES,
+    is_poisoned,
+    read_expr,
+    read_exprs,
+    read_keywords,
+    read_literal,
+    read_scalar,
+)
+from pypto_ir.json_findings import Bad
+from pypto_ir.json_names import POISON
 from pypto_ir.json_place import Path
-from pypto_ir.json_types import complete, merge, read_annotation
+from pypto_ir.json_types import complete, read_annotation
 from pypto_ir.ops.registry import Kind, OpDef, OpError, Role, all_ops, find_op, kind_name, type_of
 from pypto_ir.ops.rules import infer_call
 from pypto_ir.stmt import Call, Function, FunctionCall, Keywords, Literal, Submit
 from pypto_ir.types import (
-    MemRef, ScalarType, TensorType, TileType, TupleType, Type, UnknownType, tensor_type, tile_type,
+    MemRef,
+    ScalarType,
+    TensorType,
+    TileType,
+    TupleType,
+    Type,
+    UnknownType,
+    tensor_type,
+    tile_type,
 )  # fmt: skip
 
 declare(
@@ -69,7 +89,14 @@ def _known_kwargs(r: Reading, op: OpDef, kwargs: Keywords, path: Path) -> bool:
     good = True
     for key, _ in kwargs:
         if op.kwarg(key) is None:
-            r.unknown("J102", (path, key), f"the keyword argument {key[:40]} of {op.name}", key, [k.name for k in op.kwargs], on_key=True)
+            r.unknown(
+                "J102",
+                (path, key),
+                f"the keyword argument {key[:40]} of {op.name}",
+                key,
+                [k.name for k in op.kwargs],
+                on_key=True,
+            )
             good = False
     return good
 
@@ -90,9 +117,11 @@ def _read_args(r: Reading, op: OpDef | None, value: Any, kwargs: Keywords, path:
     return tuple(args)
 
 
-def plain_dtype(op: OpDef | None, i: int, args: list[Expr] | tuple[Expr, ...], kwargs: Keywords) -> DType | None:
-    """The dtype that a plain number takes as operand `i`: that of the tile before it, else of the `dtype` keyword argument; None where
-    the operand is no scalar of data (then it is an INDEX constant)."""
+def plain_dtype(
+    op: OpDef | None, i: int, args: list[Expr] | tuple[Expr, ...], kwargs: Keywords
+) -> DType | None:
+    """The dtype that a plain number takes as operand `i`: that of the tile before it, else of the `dtype`
+    keyword argument; None where the operand is no scalar of data (then it is an INDEX constant)."""
     if op is None or not op.operands or not op.name.startswith("tile."):
         return None
     operand = op.operands[min(i, len(op.operands) - 1)]
@@ -119,14 +148,20 @@ def _result_type(r: Reading, op: OpDef | None, call: Call, s: dict[str, Any], pa
         if written is None and "let" not in s and call.op.startswith(_EFFECTS):
             return UnknownType()
         if written is None or (written.whole is None and (written.shape is None or written.dtype is None)):
-            why = f"the op {call.op[:60]} is not known" + ("; its statement gives no complete type" if "let" in s else "")
+            why = f"the op {call.op[:60]} is not known" + (
+                "; its statement gives no complete type" if "let" in s else ""
+            )
             names = [o.name for o in all_ops()]
             close = _closest(call.op, names)
-            help = (f"did you mean {close}? " if close else "") + "An op that is not known needs its result type at the statement"
+            help = (
+                f"did you mean {close}? " if close else ""
+            ) + "An op that is not known needs its result type at the statement"
             r.fail("J404", (path, "op"), why, help)
         return complete(r, written)
     if any(map(is_poisoned, call.args)):
-        return complete(r, written) if written and written.shape and written.dtype and written.kind else POISON
+        return (
+            complete(r, written) if written and written.shape and written.dtype and written.kind else POISON
+        )
     try:
         deduced = infer_call(call)
     except OpError as fault:
@@ -149,7 +184,12 @@ def read_function_call(
     callee = _callee(r, s["call"], (path, "call"), functions)
     args = read_exprs(r, s["args"], (path, "args"), "the arguments")
     if len(args) != len(callee.params):
-        r.fail("J406", (path, "args"), f"{callee.name} takes {len(callee.params)} arguments, found {len(args)}", _parameters(callee))
+        r.fail(
+            "J406",
+            (path, "args"),
+            f"{callee.name} takes {len(callee.params)} arguments, found {len(args)}",
+            _parameters(callee),
+        )
     _check_args(r, callee, args, (path, "args"))
     kwargs = read_keywords(r, s.get("kwargs", {}), (path, "kwargs"), "the keyword arguments")
     attrs = read_keywords(r, s.get("attrs", {}), (path, "attrs"), "the attributes")
@@ -163,15 +203,17 @@ def read_submit(
     callee = _callee(r, s["submit"], (path, "submit"), functions)
     args = read_exprs(r, s["args"], (path, "args"), "the arguments")
     if len(args) > len(callee.params):
-        r.fail("J406", (path, "args"), f"{callee.name} takes {len(callee.params)} arguments at most, found {len(args)}", _parameters(callee))
+        r.fail(
+            "J406",
+            (path, "args"),
+            f"{callee.name} takes {len(callee.params)} arguments at most, found {len(args)}",
+            _parameters(callee),
+        )
     if len(args) == len(callee.params):
         _check_args(r, callee, args, (path, "args"))
-    fields: list[tuple[str, Literal]] = []
-    for key in SUBMIT_FIELDS:
-        if key in s:
-            fields.append((key, _submit_field(r, key, s[key], (path, key))))
+    fields = tuple((key, _submit_field(r, key, s[key], (path, key))) for key in SUBMIT_FIELDS if key in s)
     attrs = read_keywords(r, s.get("attrs", {}), (path, "attrs"), "the attributes")
-    return Submit(callee.name, args, tuple(fields), attrs), (*result_types(callee, args), TASK_ID)
+    return Submit(callee.name, args, fields, attrs), (*result_types(callee, args), TASK_ID)
 
 
 SUBMIT_FIELDS = ("deps", "core_num", "sync_start", "allow_early_resolve", "predicate", "dumps", "device")
@@ -182,7 +224,9 @@ def _submit_field(r: Reading, key: str, value: Any, path: Path) -> Literal:
         case "deps" | "dumps":
             return read_exprs(r, value, path, key)
         case "predicate":
-            return tuple(read_literal(r, e, (path, i)) for i, e in enumerate(r.list(value, path, "a predicate")))
+            return tuple(
+                read_literal(r, e, (path, i)) for i, e in enumerate(r.list(value, path, "a predicate"))
+            )
         case "sync_start" | "allow_early_resolve":
             return r.flag(value, path, key)
     return read_scalar(r, value, path, key, "integer")
@@ -206,8 +250,8 @@ def _check_args(r: Reading, callee: Function, args: tuple[Expr, ...], path: Path
     for i, (arg, param) in enumerate(zip(args, callee.params, strict=True)):
         found_type, wanted = type_of(arg), param.var.type
         if not is_poisoned(arg) and not _fits(found_type, wanted):
-            message = f"argument {i} ({param.var.name}) of {callee.name} is {kind_name(found_type)}, allowed is {kind_name(wanted)}"
-            r.report("J406", (path, i), message)
+            what = f"argument {i} ({param.var.name}) of {callee.name} is {kind_name(found_type)}"
+            r.report("J406", (path, i), f"{what}, allowed is {kind_name(wanted)}")
             bad = True
     if bad:
         raise Bad
@@ -222,7 +266,9 @@ def _fits(given: Type, wanted: Type) -> bool:
             return a is b or (a.is_index_like and b.is_index_like)
         case (TensorType(), TensorType()) | (TileType(), TileType()):
             pairs = [(const_int(x), const_int(y)) for x, y in zip(given.shape, wanted.shape, strict=False)]
-            dims = len(given.shape) == len(wanted.shape) and all(x == y or x is None or y is None for x, y in pairs)
+            dims = len(given.shape) == len(wanted.shape) and all(
+                x == y or x is None or y is None for x, y in pairs
+            )
             return dims and given.dtype is wanted.dtype
         case TupleType(items=a), TupleType(items=b):
             return len(a) == len(b) and all(map(_fits, a, b))
@@ -231,7 +277,9 @@ def _fits(given: Type, wanted: Type) -> bool:
 
 def result_types(callee: Function, args: tuple[Expr, ...]) -> tuple[Type, ...]:
     """The types of a function's results at a call: its scalar parameters are replaced by the arguments."""
-    by = {p.var.name: a for p, a in zip(callee.params, args, strict=False) if isinstance(p.var.type, ScalarType)}
+    by = {
+        p.var.name: a for p, a in zip(callee.params, args, strict=False) if isinstance(p.var.type, ScalarType)
+    }
     return tuple(_substituted(t, by) for t in callee.returns) if by else callee.returns
 
 
@@ -240,7 +288,9 @@ def _substituted(t: Type, by: Mapping[str, Expr]) -> Type:
         return tuple(substitute(v, by) for v in values)
 
     def ref(m: MemRef | None) -> MemRef | None:
-        return m and replace(m, offset=m.offset and substitute(m.offset, by), slot=m.slot and substitute(m.slot, by))
+        return m and replace(
+            m, offset=m.offset and substitute(m.offset, by), slot=m.slot and substitute(m.slot, by)
+        )
 
     match t:
         case TensorType():
@@ -252,5 +302,3 @@ def _substituted(t: Type, by: Mapping[str, Expr]) -> Type:
         case TupleType(items=items):
             return TupleType(tuple(_substituted(i, by) for i in items))
     return t
-
-

@@ -1,7 +1,8 @@
 """Expressions, literals and types as plain JSON values: the inverse of `json_exprs` and `json_types`.
 
-`k0 * 32` is `"k0 * 32"`, the INT16 constant 2 is `{"const": 2, "dtype": "INT16"}`, and a type annotation is written only where it differs
-from what is deduced, with just the fields that make the reader arrive at the same type again.
+`k0 * 32` is `"k0 * 32"`, the INT16 constant 2 is `{"const": 2, "dtype": "INT16"}`, and a type annotation is
+written only where it differs from what is deduced, with just the fields that make the reader arrive at the
+same type again.
 """
 
 from __future__ import annotations
@@ -14,13 +15,29 @@ from typing import Any
 from pypto_ir.diagnostics import Diagnostic, Place, Refused, declare
 from pypto_ir.dtypes import DType
 from pypto_ir.expr import Const, Expr, Item, MakeTuple, Var, children
-from pypto_ir.json_context import Bad, Reading
-from pypto_ir.json_types import Written, merge
+from pypto_ir.json_annotations import merge
+from pypto_ir.json_context import Reading
+from pypto_ir.json_findings import Bad
+from pypto_ir.json_types import Written
 from pypto_ir.stmt import Keywords, Literal, Record
 from pypto_ir.text import expr_text
 from pypto_ir.types import (
-    ArrayType, CommCtxType, Dims, Layout, MemRef, Pad, PtrType, ScalarType, TensorType, TensorView, TileType,
-    TileView, TupleType, Type, UnknownType, implicit_view,
+    ArrayType,
+    CommCtxType,
+    Dims,
+    Layout,
+    MemRef,
+    Pad,
+    PtrType,
+    ScalarType,
+    TensorType,
+    TensorView,
+    TileType,
+    TileView,
+    TupleType,
+    Type,
+    UnknownType,
+    implicit_view,
 )  # fmt: skip
 
 declare(J701="the program holds a value that program files have no form for")
@@ -102,8 +119,8 @@ def dump_type(t: Type) -> dict[str, Any]:
 
 
 def dump_annotation(deduced: Type | None, t: Type, op: str | None) -> dict[str, Any] | None:
-    """The `type` of a statement, or None where `t` is what is deduced. Where the plain form would leave a deduced field standing that `t`
-    does not have, every field is spelled out."""
+    """The `type` of a statement, or None where `t` is what is deduced. Where the plain form would leave a
+    deduced field standing that `t` does not have, every field is spelled out."""
     if t == deduced:
         return None
     if deduced is None or not isinstance(t, TileType | TensorType):
@@ -119,7 +136,9 @@ def dump_annotation(deduced: Type | None, t: Type, op: str | None) -> dict[str, 
 
 def written(t: TileType | TensorType, spelled_out: bool = False) -> Written:
     """The fields of a type that differ from what their absence means, or all of them."""
-    w = Written(None, "tile" if isinstance(t, TileType) else "tensor", shape=t.shape, dtype=t.dtype, memref=t.memref)
+    w = Written(
+        None, "tile" if isinstance(t, TileType) else "tensor", shape=t.shape, dtype=t.dtype, memref=t.memref
+    )
     w.valid = t.valid if spelled_out or (t.view and t.view.valid) else None
     if isinstance(t, TensorType):
         view = t.view or TensorView()

@@ -1,7 +1,8 @@
 """Expressions and literals of program files.
 
-`"k0 * 32"` is an expression, `7` an INDEX constant, `{"const": 2.0, "dtype": "FP32"}` a typed one, `[0, "k", 0]` a tuple. Keyword
-arguments and attributes hold literals instead: there `"Mat"` is a word and `{"var": "n"}` the value n.
+`"k0 * 32"` is an expression, `7` an INDEX constant, `{"const": 2.0, "dtype": "FP32"}` a typed one, `[0, "k",
+0]` a tuple. Keyword arguments and attributes hold literals instead: there `"Mat"` is a word and `{"var":
+"n"}` the value n.
 """
 
 from __future__ import annotations
@@ -12,10 +13,13 @@ from typing import Any
 from pypto_ir.diagnostics import declare
 from pypto_ir.dtypes import DType
 from pypto_ir.expr import Const, Expr, Item, MakeTuple, Var, dtype_of
-from pypto_ir.expr_parser import RESERVED, ExprError, parse_expr, typed_constant
-from pypto_ir.json_context import POISON, Bad, Keys, Reading, found, short
+from pypto_ir.expr_parser import RESERVED, ExprError, parse_expr
+from pypto_ir.json_context import Reading
+from pypto_ir.json_findings import Bad, Keys, found, short
+from pypto_ir.json_names import POISON
 from pypto_ir.json_place import Path
 from pypto_ir.ops.registry import kind_name, type_of
+from pypto_ir.scalar_rules import typed_constant
 from pypto_ir.stmt import Keywords, Literal, Record
 from pypto_ir.types import TupleType, UnknownType
 
@@ -35,7 +39,8 @@ _FORMS = "an expression: an integer, a string, true, false, a list, {const, dtyp
 
 
 def read_expr(r: Reading, value: Any, path: Path, plain: DType | None = None) -> Expr:
-    """An expression; a plain number takes the type `plain` where given, INDEX else. Raises `Bad` after reporting."""
+    """An expression; a plain number takes the type `plain` where given, INDEX else. Raises `Bad` after
+    reporting."""
     kind = type(value)
     if kind is str:
         if value.isidentifier() and value not in RESERVED and value.isascii():
@@ -52,7 +57,12 @@ def read_expr(r: Reading, value: Any, path: Path, plain: DType | None = None) ->
     if kind in (int, float) and plain is not None:
         return _constant(r, value, plain, path)
     if kind is float:
-        r.fail("J101", path, f"found {value!r}, a number with a fraction needs a type here", f'write {{"const": {value!r}, "dtype": "FP32"}}')
+        r.fail(
+            "J101",
+            path,
+            f"found {value!r}, a number with a fraction needs a type here",
+            f'write {{"const": {value!r}, "dtype": "FP32"}}',
+        )
     r.fail("J101", path, f"found {found(value)}, allowed is {_FORMS}")
 
 
@@ -77,7 +87,8 @@ def read_scalar(r: Reading, value: Any, path: Path, what: str, kind: str) -> Exp
     d = dtype_of(e)
     fits = d is not None and (kind == "scalar" or (d.is_int if kind == "integer" else d is DType.BOOL))
     if not fits and not isinstance(t, UnknownType):
-        r.fail("J302", path, f"found {kind_name(t)}, allowed as {what} is {'an integer' if kind == 'integer' else f'a {kind}'}")
+        allowed = "an integer" if kind == "integer" else f"a {kind}"
+        r.fail("J302", path, f"found {kind_name(t)}, allowed as {what} is {allowed}")
     return e
 
 
@@ -97,7 +108,9 @@ def _read_text(r: Reading, text: str, path: Path) -> Expr:
     try:
         return parse_expr(text, lambda name, offset: r.names.lookup(name, path, offset))
     except ExprError as fault:
-        r.fail("J301", path, f"in the expression {short(text)}: {fault.message}", fault.help, offset=fault.offset)
+        r.fail(
+            "J301", path, f"in the expression {short(text)}: {fault.message}", fault.help, offset=fault.offset
+        )
 
 
 def _read_const(r: Reading, value: Any, path: Path) -> Expr:
@@ -108,7 +121,7 @@ def _read_const(r: Reading, value: Any, path: Path) -> Expr:
     if type(number) is str:
         number = _WORDS[r.word(number, at, "constant", tuple(_WORDS))]
     elif type(number) not in (int, float, bool):
-        r.fail("J101", at, f"found {found(number)}, allowed is a number, true, false, \"inf\", \"-inf\" or \"nan\"")
+        r.fail("J101", at, f'found {found(number)}, allowed is a number, true, false, "inf", "-inf" or "nan"')
     elif number in (float("inf"), float("-inf")):
         r.fail("J303", at, "the number is too large for a float", 'write "inf" or "-inf"')
     return _constant(r, number, dtype, at)
@@ -118,7 +131,11 @@ def _constant(r: Reading, number: int | float | bool, dtype: DType, path: Path) 
     try:
         return typed_constant(number, dtype)
     except (ValueError, OverflowError) as fault:
-        r.fail("J303", path, str(fault) if isinstance(fault, ValueError) else f"the number is too large for {dtype.value}")
+        r.fail(
+            "J303",
+            path,
+            str(fault) if isinstance(fault, ValueError) else f"the number is too large for {dtype.value}",
+        )
 
 
 def _read_item(r: Reading, value: Any, path: Path) -> Expr:
@@ -128,7 +145,11 @@ def _read_item(r: Reading, value: Any, path: Path) -> Expr:
     t = type_of(of)
     if isinstance(t, TupleType):
         if index >= len(t.items):
-            r.fail("J105", (path, "item"), f"found {index}, the tuple has {len(t.items)} elements, counted from 0")
+            r.fail(
+                "J105",
+                (path, "item"),
+                f"found {index}, the tuple has {len(t.items)} elements, counted from 0",
+            )
     elif not isinstance(t, UnknownType):
         r.fail("J302", (path, "of"), f"found {kind_name(t)}, allowed is a tuple")
     return Item(of, index)

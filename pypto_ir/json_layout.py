@@ -1,7 +1,8 @@
 """How program files look: one-space indents, and on one line whatever fits there.
 
-`{"let": "y", "op": "tile.add", "args": ["x", "x"]}` always takes one line, a loop never does, and everything else (parameters, carries,
-short arms) takes one where the whole line has at most 150 characters. The same value always gives the same text.
+`{"let": "y", "op": "tile.add", "args": ["x", "x"]}` always takes one line, a loop never does, and everything
+else (parameters, carries, short arms) takes one where the whole line has at most 150 characters. The same
+value always gives the same text.
 """
 
 from __future__ import annotations
@@ -40,7 +41,11 @@ def _write(value: Any, indent: int, prefix: str, suffix: str, out: list[str]) ->
             return
     is_list = isinstance(value, list)
     out.append(lead + ("[" if is_list else "{"))
-    parts = [("", v) for v in value] if is_list else [(json.dumps(k, ensure_ascii=False) + ": ", v) for k, v in value.items()]
+    parts = (
+        [("", v) for v in value]
+        if is_list
+        else [(json.dumps(k, ensure_ascii=False) + ": ", v) for k, v in value.items()]
+    )
     for i, (key, part) in enumerate(parts):
         _write(part, indent + 1, key, "," if i < len(parts) - 1 else "", out)
     out.append(" " * indent + ("]" if is_list else "}") + suffix)

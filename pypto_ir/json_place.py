@@ -1,7 +1,8 @@
 """Where the value at a JSON path stands in the text: computed only for the paths of diagnostics.
 
-In `{"a": [1, 2]}` the value at `$.a[1]` starts at line 1, column 11, its key `a` at column 2. One linear walk over the tokens, without
-recursion, finds any number of paths; the text must be JSON (it has been parsed before).
+In `{"a": [1, 2]}` the value at `$.a[1]` starts at line 1, column 11, its key `a` at column 2. One linear walk
+over the tokens, without recursion, finds any number of paths; the text must be JSON (it has been parsed
+before).
 """
 
 from __future__ import annotations
@@ -12,10 +13,12 @@ from dataclasses import dataclass, field
 from json.decoder import scanstring  # type: ignore[attr-defined]
 from typing import TypeAlias
 
-#: a path from the root as a linked list, cheap to extend while reading: `((None, "functions"), 0)` is `$.functions[0]`
+#: a path from the root as a linked list, cheap to extend: `((None, "functions"), 0)` is `$.functions[0]`
 Path: TypeAlias = "tuple[Path, str | int] | None"
 
-_TOKEN = re.compile(r'[ \t\n\r]*(?:([{}\[\],:])|("[^"\\]*(?:\\.[^"\\]*)*")|([^ \t\n\r{}\[\],:"]+))', re.DOTALL)
+_TOKEN = re.compile(
+    r'[ \t\n\r]*(?:([{}\[\],:])|("[^"\\]*(?:\\.[^"\\]*)*")|([^ \t\n\r{}\[\],:"]+))', re.DOTALL
+)
 _PLAIN_KEY = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 
 
@@ -28,7 +31,8 @@ class _Wanted:
 
 @dataclass(slots=True)
 class Located:
-    """Offsets of values and of the keys before them, by wanted path; keys that occur twice as (path, offset of the later key)."""
+    """Offsets of values and of the keys before them, by wanted path; keys that occur twice as (path, offset
+    of the later key)."""
 
     values: dict[tuple[str | int, ...], int] = field(default_factory=dict)
     keys: dict[tuple[str | int, ...], int] = field(default_factory=dict)
@@ -53,12 +57,13 @@ def path_text(parts: Iterable[str | int]) -> str:
         elif _PLAIN_KEY.match(part):
             text += f".{part}"
         else:
-            text += f"[{ascii(part[:60])}]"
+            text += f"[{part[:60]!a}]"
     return text
 
 
 def locate(text: str, paths: Iterable[tuple[str | int, ...]]) -> Located:
-    """Offsets of the wanted paths, and every repeated key, in one walk. For a repeated key the last value counts, as in reading."""
+    """Offsets of the wanted paths, and every repeated key, in one walk. For a repeated key the last value
+    counts, as in reading."""
     root = _Wanted()
     for path in paths:
         node = root

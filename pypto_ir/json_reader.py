@@ -1,8 +1,9 @@
 """Program files to programs (`spec/program_json.md`): `read_program(text, "add_3d.json")`.
 
-Reading has three steps: text to plain JSON values (`json_text`), signatures of all functions, then bodies, so that a function may be called
-before the file defines it. Everything that is wrong is collected; each finding has file, line, column and JSON path, and says what was found
-and what is allowed. A kernel of 30 statements reads in about a millisecond.
+Reading has three steps: text to plain JSON values (`json_text`), signatures of all functions, then bodies, so
+that a function may be called before the file defines it. Everything that is wrong is collected; each finding
+has file, line, column and JSON path, and says what was found and what is allowed. A kernel of 30 statements
+reads in about a millisecond.
 """
 
 from __future__ import annotations
@@ -13,8 +14,10 @@ from typing import Any
 
 from pypto_ir.diagnostics import declare
 from pypto_ir.expr import Var
-from pypto_ir.json_context import POISON, Bad, Keys, Reading, found
+from pypto_ir.json_context import Reading
 from pypto_ir.json_exprs import read_keywords
+from pypto_ir.json_findings import Bad, Keys, found, refuse_if_any
+from pypto_ir.json_names import POISON
 from pypto_ir.json_place import Path
 from pypto_ir.json_stmts import Statements
 from pypto_ir.json_text import MAX_BYTES, decode, parse_json, too_large
@@ -34,7 +37,18 @@ TARGETS = ("ascend910b", "ascend950")
 _PROGRAM = Keys(("pypto_ir", "functions"), ("name", "target", "dynamic"))
 _FUNCTION = Keys(
     ("name",),
-    ("kind", "params", "returns", "attrs", "level", "role", "auto_scope", "external_source", "verbatim", "body"),
+    (
+        "kind",
+        "params",
+        "returns",
+        "attrs",
+        "level",
+        "role",
+        "auto_scope",
+        "external_source",
+        "verbatim",
+        "body",
+    ),
 )
 _PARAM = Keys(("name", "type"), ("direction", "range"))
 
@@ -50,13 +64,21 @@ def read_program(text: str | bytes, file: str | None = None) -> Program:
     program = Program()
     with r.bounded():
         program = _program(r, value)
-    r.refuse_if_any(text, file, repeated)
+    refuse_if_any(r.findings, text, file, repeated)
     return program
 
 
 def _program(r: Reading, value: Any) -> Program:
-    if type(value) is dict and "pypto_ir" in value and (type(value["pypto_ir"]) is not int or value["pypto_ir"] != FORMAT):
-        r.fail("J601", (None, "pypto_ir"), f"found {found(value['pypto_ir'])}, allowed is the format version {FORMAT}")
+    if (
+        type(value) is dict
+        and "pypto_ir" in value
+        and (type(value["pypto_ir"]) is not int or value["pypto_ir"] != FORMAT)
+    ):
+        r.fail(
+            "J601",
+            (None, "pypto_ir"),
+            f"found {found(value['pypto_ir'])}, allowed is the format version {FORMAT}",
+        )
     fields = r.object(value, None, "a program", _PROGRAM)
     name, target = "program", None
     with suppress(Bad):
@@ -103,12 +125,16 @@ def _signature(r: Reading, value: Any, path: Path, dynamic: tuple[Var, ...]) -> 
     f = Function(name)
     r.names.start(dynamic)
     with suppress(Bad):
-        f = replace(f, kind=r.word(fields.get("kind", f.kind), (path, "kind"), "function kind", FUNCTION_KINDS))
+        f = replace(
+            f, kind=r.word(fields.get("kind", f.kind), (path, "kind"), "function kind", FUNCTION_KINDS)
+        )
     with suppress(Bad):
         f = replace(f, params=_params(r, fields.get("params", []), (path, "params")))
     with suppress(Bad):
         values = r.list(fields.get("returns", []), (path, "returns"), "the types of the results")
-        f = replace(f, returns=tuple(_type_or_poison(r, t, ((path, "returns"), i)) for i, t in enumerate(values)))
+        f = replace(
+            f, returns=tuple(_type_or_poison(r, t, ((path, "returns"), i)) for i, t in enumerate(values))
+        )
     with suppress(Bad):
         f = replace(f, attrs=read_keywords(r, fields.get("attrs", {}), (path, "attrs"), "the attributes"))
     for key in ("level", "role", "external_source", "verbatim"):
@@ -121,7 +147,9 @@ def _signature(r: Reading, value: Any, path: Path, dynamic: tuple[Var, ...]) -> 
     if "body" in fields and "verbatim" in fields:
         r.report("J603", path, "found both body and verbatim, allowed is one of them")
     if not fields.keys() & {"body", "verbatim", "external_source"}:
-        r.report("J603", path, "the function has no body", "give its statements as body, or its text as verbatim")
+        r.report(
+            "J603", path, "the function has no body", "give its statements as body, or its text as verbatim"
+        )
     return f
 
 
@@ -138,7 +166,9 @@ def _params(r: Reading, value: Any, path: Path) -> tuple[Param, ...]:
         at: Path = (path, i)
         with suppress(Bad):
             fields = r.object(element, at, "a parameter", _PARAM)
-            var = r.names.define(fields["name"], (at, "name"), _type_or_poison(r, fields["type"], (at, "type")))
+            var = r.names.define(
+                fields["name"], (at, "name"), _type_or_poison(r, fields["type"], (at, "type"))
+            )
             direction = "In"
             with suppress(Bad):
                 direction = r.word(fields.get("direction", "In"), (at, "direction"), "direction", DIRECTIONS)
@@ -163,7 +193,12 @@ def _range(r: Reading, value: Any, path: Path, t: Type) -> tuple[int, int]:
 
 
 def _with_body(
-    r: Reading, f: Function, value: dict[str, Any], path: Path, dynamic: tuple[Var, ...], functions: dict[str, Function]
+    r: Reading,
+    f: Function,
+    value: dict[str, Any],
+    path: Path,
+    dynamic: tuple[Var, ...],
+    functions: dict[str, Function],
 ) -> Function:
     r.function, r.statement, r.loc = f.name, None, None
     if "body" not in value:

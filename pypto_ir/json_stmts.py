@@ -1,8 +1,8 @@
 """Statements of program files: what each kind holds, what it binds, and where it may stand.
 
-`{"for": "k", "range": [0, 256, 64], "carry": [{"name": "acc", "init": "acc0"}], "body": [..], "results": ["accf"]}` binds k and acc in its
-body and accf after it; acc and accf have the type of acc0. A statement that cannot be read is reported, its names are bound all the same,
-and the statements after it are read.
+`{"for": "k", "range": [0, 256, 64], "carry": [{"name": "acc", "init": "acc0"}], "body": [..], "results":
+["accf"]}` binds k and acc in its body and accf after it; acc and accf have the type of acc0. A statement that
+cannot be read is reported, its names are bound all the same, and the statements after it are read.
 """
 
 from __future__ import annotations
@@ -14,14 +14,33 @@ from typing import Any
 from pypto_ir.diagnostics import declare
 from pypto_ir.dtypes import DType
 from pypto_ir.expr import Const, Expr, Var, const_int
+from pypto_ir.json_annotations import merge
 from pypto_ir.json_calls import read_function_call, read_op_call, read_submit
-from pypto_ir.json_context import POISON, Bad, Keys, Reading, found
+from pypto_ir.json_context import Reading
 from pypto_ir.json_exprs import is_poisoned, read_expr, read_exprs, read_keywords, read_scalar
+from pypto_ir.json_findings import Bad, Keys, found
+from pypto_ir.json_forms import KEYS, TERMINATORS, label
+from pypto_ir.json_names import POISON
 from pypto_ir.json_place import Path
-from pypto_ir.json_types import complete, merge, read_annotation
+from pypto_ir.json_types import complete, read_annotation
 from pypto_ir.ops.registry import type_of
 from pypto_ir.stmt import (
-    LOOP_KINDS, Assign, Block, Break, Carry, Continue, Eval, For, Function, If, Return, Scope, Stmt, Value, While, Yield,
+    LOOP_KINDS,
+    Assign,
+    Block,
+    Break,
+    Carry,
+    Continue,
+    Eval,
+    For,
+    Function,
+    If,
+    Return,
+    Scope,
+    Stmt,
+    Value,
+    While,
+    Yield,
 )  # fmt: skip
 from pypto_ir.types import ScalarType, TupleType, Type
 
@@ -33,49 +52,20 @@ declare(
     J505="a call has another number of results than names",
 )
 
-_NOTES = ("loc", "comment")
-KEYS: dict[str, Keys] = {
-    "op": Keys(("op", "args"), ("let", "kwargs", "attrs", "type", *_NOTES)),
-    "expr": Keys(("let", "expr"), ("type", *_NOTES)),
-    "call": Keys(("call", "args"), ("let", "kwargs", "attrs", *_NOTES)),
-    "submit": Keys(
-        ("submit", "args"),
-        ("let", "deps", "core_num", "sync_start", "allow_early_resolve", "predicate", "dumps", "device", "attrs", *_NOTES),
-    ),
-    "for": Keys(("for", "range", "body"), ("kind", "carry", "results", "attrs", *_NOTES)),
-    "while": Keys(("while", "body"), ("carry", "results", *_NOTES)),
-    "if": Keys(("if", "then"), ("else", "results", *_NOTES)),
-    "scope": Keys(("scope", "body"), ("var", "attrs", *_NOTES)),
-    "yield": Keys(("yield",), _NOTES),
-    "return": Keys(("return",), _NOTES),
-    "break": Keys(("break",), _NOTES),
-    "continue": Keys(("continue",), _NOTES),
-}
-_TERMINATORS = frozenset({"yield", "return", "break", "continue"})
 _CARRY = Keys(("name", "init"))
 
 
-def _label(kind: str, value: dict[str, Any]) -> str:
-    """A statement in a few words for messages: `y_tile = tile.add`, `for k0`, `return`."""
-    if kind in ("if", "while", *_TERMINATORS) or type(value[kind]) is not str:
-        return kind
-    what = "" if kind == "expr" else value[kind][:60]
-    let = value.get("let", "")
-    if kind in ("for", "scope"):
-        return f"{kind} {what}"
-    return f"{let[:60]} = {what}".removesuffix(" = ") if type(let) is str and let else what or kind
-
-
 class Statements:
-    """Reads the statements of one function. `yields` is the number of values that the block at hand must hand on."""
+    """Reads the statements of one function. `yields` is the number of values that the block at hand must hand
+    on."""
 
     def __init__(self, r: Reading, functions: Mapping[str, Function], function: Function) -> None:
         self.r, self.functions, self.function = r, functions, function
         self.loops: list[bool] = []  # per enclosing loop: whether it carries values
 
     def block(self, value: Any, path: Path, yields: int | None, *, scope: bool = False) -> Block:
-        """A block of statements. `yields`: how many values its yield hands on; None for the body of a function, which returns. The
-        names of a `scope` stay visible after it."""
+        """A block of statements. `yields`: how many values its yield hands on; None for the body of a
+        function, which returns. The names of a `scope` stay visible after it."""
         statements = self.r.list(value, path, "statements")
         if scope:
             return self._statements(statements, path, yields)
@@ -92,16 +82,21 @@ class Statements:
             at: Path = (path, i)
             with suppress(Bad):
                 kind = self._kind(value, at)
-                if kind in _TERMINATORS:
+                if kind in TERMINATORS:
                     self._place_of_terminator(kind, at, i == last, yields)
                 ends = kind == ("return" if yields is None else "yield")
                 result.append(self._statement(kind, value, at, yields))
             r.statement, r.loc = outer
         if yields and not ends:
-            r.report("J503", path, f"the block hands on nothing, {yields} value{'s are' if yields > 1 else ' is'} expected", 'end it with {"yield": [..]}')
+            r.report(
+                "J503",
+                path,
+                f"the block hands on nothing, {yields} value{'s are' if yields > 1 else ' is'} expected",
+                'end it with {"yield": [..]}',
+            )
         elif yields is None and self.function.returns and not ends:
-            wanted = len(self.function.returns)
-            r.report("J503", path, f"the body ends without return, the function returns {wanted} value{'s' if wanted > 1 else ''}")
+            wanted = f"{len(self.function.returns)} value{'s' * (len(self.function.returns) > 1)}"
+            r.report("J503", path, f"the body ends without return, the function returns {wanted}")
         return tuple(result)
 
     def _kind(self, value: Any, path: Path) -> str:
@@ -110,9 +105,13 @@ class Statements:
             r.fail("J101", path, f"found {found(value)}, allowed is a statement, an object")
         kinds = [key for key in value if key in KEYS]
         if len(kinds) != 1:
-            what = f"found {found(value)}" if not kinds else f"found the keys {' and '.join(kinds)} in one statement"
+            what = (
+                f"found {found(value)}"
+                if not kinds
+                else f"found the keys {' and '.join(kinds)} in one statement"
+            )
             r.fail("J501", path, f"{what}, allowed is one of {', '.join(KEYS)}")
-        r.statement = _label(kinds[0], value)
+        r.statement = label(kinds[0], value)
         loc = value.get("loc")
         r.loc = loc if isinstance(loc, str) else None
         return kinds[0]
@@ -120,11 +119,26 @@ class Statements:
     def _place_of_terminator(self, kind: str, path: Path, last: bool, yields: int | None) -> None:
         r = self.r
         if not last:
-            r.report("J502", path, f"{kind} is not the last statement of its block", "remove what follows, it is never reached")
+            r.report(
+                "J502",
+                path,
+                f"{kind} is not the last statement of its block",
+                "remove what follows, it is never reached",
+            )
         if kind == "return" and yields is not None:
-            r.fail("J502", path, "return stands inside a loop, branch or scope", "hand values on with yields and return at the end of the function")
+            r.fail(
+                "J502",
+                path,
+                "return stands inside a loop, branch or scope",
+                "hand values on with yields and return at the end of the function",
+            )
         if kind == "yield" and yields is None:
-            r.fail("J502", path, "yield stands outside of a loop, branch and scope", "a function ends with return")
+            r.fail(
+                "J502",
+                path,
+                "yield stands outside of a loop, branch and scope",
+                "a function ends with return",
+            )
         if kind in ("break", "continue"):
             if not self.loops:
                 r.fail("J502", path, f"{kind} stands outside of a loop")
@@ -159,7 +173,8 @@ class Statements:
             raise
 
     def _bind_all(self, value: dict[str, Any], path: Path) -> None:
-        """Bind what a statement that cannot be read would have bound, so that its uses are not reported too."""
+        """Bind what a statement that cannot be read would have bound, so that its uses are not reported
+        too."""
         for key in ("let", "results"):
             names = value.get(key, [])
             for name in names if type(names) is list else [names]:
@@ -168,11 +183,23 @@ class Statements:
                         self.r.names.check(name, (path, key), "a name")
                         self.r.names.define(name, (path, key), POISON)
 
-    def _hand_on(self, kind: str, s: dict[str, Any], path: Path, loc: str | None, comment: str | None, yields: int | None) -> Stmt:
+    def _hand_on(
+        self,
+        kind: str,
+        s: dict[str, Any],
+        path: Path,
+        loc: str | None,
+        comment: str | None,
+        yields: int | None,
+    ) -> Stmt:
         values = read_exprs(self.r, s[kind], (path, kind), "values")
         wanted = len(self.function.returns) if yields is None else yields
         if len(values) != wanted:
-            what = f"function {self.function.name} returns {wanted}" if yields is None else f"{wanted} expected by carry and results"
+            what = (
+                f"function {self.function.name} returns {wanted}"
+                if yields is None
+                else f"{wanted} expected by carry and results"
+            )
             self.r.fail("J503", (path, kind), f"found {len(values)} values, {what}")
         return Return(values, loc, comment) if kind == "return" else Yield(values, loc, comment)
 
@@ -213,13 +240,18 @@ class Statements:
         if type(let) is not list:
             r.fail("J101", path, f"found {found(let)}, allowed is a name or a list of names")
         if kind not in ("call", "submit"):
-            r.fail("J505", path, f"found {found(let)}, allowed is one name; only calls of functions bind several")
+            r.fail(
+                "J505", path, f"found {found(let)}, allowed is one name; only calls of functions bind several"
+            )
         if len(let) != len(types) or not let:
             r.fail("J505", path, f"found {len(let)} names, the call has {len(types)} results")
-        return tuple(r.names.define(name, (path, i), t) for i, (name, t) in enumerate(zip(let, types, strict=True)))
+        return tuple(
+            r.names.define(name, (path, i), t) for i, (name, t) in enumerate(zip(let, types, strict=True))
+        )
 
     def _carries(self, s: dict[str, Any], path: Path) -> list[tuple[Any, Path, Expr]]:
-        """Name, path of the name, and init of each carried value; inits are read in the scope around the loop."""
+        """Name, path of the name, and init of each carried value; inits are read in the scope around the
+        loop."""
         r = self.r
         result: list[tuple[Any, Path, Expr]] = []
         for i, value in enumerate(r.list(s.get("carry", []), (path, "carry"), "carried values")):
@@ -239,7 +271,10 @@ class Statements:
             at = (path, "results") if "results" in s else path
             r.report("J503", at, f"found {len(names)} results, {what} {len(types)}")
             types = [*types, *[POISON] * len(names)][: len(names)]
-        return tuple(r.names.define(n, ((path, "results"), i), t) for i, (n, t) in enumerate(zip(names, types, strict=True)))
+        return tuple(
+            r.names.define(n, ((path, "results"), i), t)
+            for i, (n, t) in enumerate(zip(names, types, strict=True))
+        )
 
     def _for(self, s: dict[str, Any], path: Path, loc: str | None, comment: str | None) -> Stmt:
         r = self.r
@@ -262,7 +297,9 @@ class Statements:
         carried = self._carries(s, path)
         with r.names.block():
             var = r.names.define(s["for"], (path, "for"), ScalarType(next(typed, DType.INDEX)))
-            carries = tuple(Carry(r.names.define(name, at, type_of(init)), init) for name, at, init in carried)
+            carries = tuple(
+                Carry(r.names.define(name, at, type_of(init)), init) for name, at, init in carried
+            )
             body = self._loop_body(s, path, len(carries))
         results = self._results(s, path, [c.var.type for c in carries], "the loop carries")
         attrs = read_keywords(r, s.get("attrs", {}), (path, "attrs"), "the attributes")
@@ -273,7 +310,9 @@ class Statements:
         carried = self._carries(s, path)
         cond: Expr = Var("_", POISON)
         with r.names.block():
-            carries = tuple(Carry(r.names.define(name, at, type_of(init)), init) for name, at, init in carried)
+            carries = tuple(
+                Carry(r.names.define(name, at, type_of(init)), init) for name, at, init in carried
+            )
             with suppress(Bad):
                 cond = read_scalar(r, s["while"], (path, "while"), "a condition", "BOOL")
             body = self._loop_body(s, path, len(carries))
@@ -295,7 +334,12 @@ class Statements:
         names = s.get("results", [])
         yields = len(names) if type(names) is list else 0
         if yields and "else" not in s:
-            r.report("J503", path, "the branch has results but no else arm", "yield the values of the other case there")
+            r.report(
+                "J503",
+                path,
+                "the branch has results but no else arm",
+                "yield the values of the other case there",
+            )
         then = self.block(s["then"], (path, "then"), yields)
         orelse = self.block(s["else"], (path, "else"), yields) if "else" in s else None
         handed = then[-1].values if then and isinstance(then[-1], Yield) else ()
@@ -303,7 +347,9 @@ class Statements:
         types = [*types, *[POISON] * yields][:yields]
         return If(cond, then, orelse, self._results(s, path, types, "the arms yield"), loc, comment)
 
-    def _scope(self, s: dict[str, Any], path: Path, loc: str | None, comment: str | None, yields: int | None) -> Stmt:
+    def _scope(
+        self, s: dict[str, Any], path: Path, loc: str | None, comment: str | None, yields: int | None
+    ) -> Stmt:
         r = self.r
         kind = r.names.check(s["scope"], (path, "scope"), "the kind of a scope")
         attrs = read_keywords(r, s.get("attrs", {}), (path, "attrs"), "the attributes")

@@ -1,7 +1,9 @@
-"""JSON text to plain values, safely: bounded size and nesting, UTF-8 only, every problem as a finding with its place.
+"""JSON text to plain values, safely: bounded size and nesting, UTF-8 only, every problem as a finding with
+its place.
 
-The standard parser does the work (a kernel takes some 50 µs); places are computed by `json_place` only when something is wrong. So
-`{"a": 1, "a": 2}` costs one comparison per object to notice and a second walk only because it has to be reported.
+The standard parser does the work (a kernel takes some 50 µs); places are computed by `json_place` only when
+something is wrong. So `{"a": 1, "a": 2}` costs one comparison per object to notice and a second walk only
+because it has to be reported.
 """
 
 from __future__ import annotations
@@ -37,7 +39,8 @@ class _Constant(ValueError):
 
 
 def parse_json(text: str, file: str | None) -> tuple[Any, bool]:
-    """The value of a JSON text and whether a key occurs twice somewhere; raises `Refused` (J003, J004, J006) with the place."""
+    """The value of a JSON text and whether a key occurs twice somewhere; raises `Refused` (J003, J004, J006)
+    with the place."""
     repeated = False
 
     def build(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -55,17 +58,22 @@ def parse_json(text: str, file: str | None) -> tuple[Any, bool]:
         raise _too_deep(text, file) from None
     except _Constant as fault:
         help = 'write {"const": "nan", "dtype": "FP32"} (or "inf", "-inf")'
-        raise _refused("J006", f"found {fault}, which is no JSON number", file, text, _first(_NOT_A_NUMBER, text), help) from None
+        raise _refused(
+            "J006", f"found {fault}, which is no JSON number", file, text, _first(_NOT_A_NUMBER, text), help
+        ) from None
     except ValueError:
         where = _first(_MANY_DIGITS, text)
-        raise _refused("J006", "found a number of thousands of digits; allowed are 64-bit integers", file, text, where) from None
+        raise _refused(
+            "J006", "found a number of thousands of digits; allowed are 64-bit integers", file, text, where
+        ) from None
     if _deeper_than(value, MAX_NESTING):
         raise _too_deep(text, file)
     return value, repeated
 
 
 def decode(data: bytes, file: str | None) -> str:
-    """UTF-8 bytes as text; raises `Refused` (J001, J002) where they are too many, no UTF-8, or start with a byte order mark."""
+    """UTF-8 bytes as text; raises `Refused` (J001, J002) where they are too many, no UTF-8, or start with a
+    byte order mark."""
     if len(data) > MAX_BYTES:
         raise too_large(file)
     if data[:2] in (b"\xff\xfe", b"\xfe\xff") or data[:3] == b"\xef\xbb\xbf":
@@ -77,7 +85,8 @@ def decode(data: bytes, file: str | None) -> str:
         line = data.count(b"\n", 0, fault.start) + 1
         start = data.rfind(b"\n", 0, fault.start) + 1
         column = len(data[start : fault.start].decode("utf-8", "replace")) + 1
-        message = f"found the byte 0x{data[fault.start]:02x} at offset {fault.start}, which is not UTF-8: {fault.reason}"
+        byte = f"the byte 0x{data[fault.start]:02x} at offset {fault.start}"
+        message = f"found {byte}, which is not UTF-8: {fault.reason}"
         raise Refused([Diagnostic("J002", message, Place(file, line, column))]) from None
 
 
@@ -116,20 +125,24 @@ def _too_deep(text: str, file: str | None) -> Refused:
                 return _refused("J004", message, file, text, token.start())
         elif token[2]:
             depth -= 1
-    return _refused("J004", f"objects and lists are nested more than {MAX_NESTING} levels deep", file, text, 0)
+    return _refused(
+        "J004", f"objects and lists are nested more than {MAX_NESTING} levels deep", file, text, 0
+    )
 
 
 def _reason(fault: json.JSONDecodeError, text: str) -> str:
     if fault.pos >= len(text.rstrip()):
         return "the text ends here, in the middle of a value" if text.strip() else "the text is empty"
     found = text[fault.pos : fault.pos + 20].split("\n")[0]
-    return f"{fault.msg[0].lower()}{fault.msg[1:]}, found {ascii(found)}"
+    return f"{fault.msg[0].lower()}{fault.msg[1:]}, found {found!a}"
 
 
 def _first(pattern: re.Pattern[str], text: str) -> int:
     return next((m.start() for m in pattern.finditer(text) if m.lastindex), 0)
 
 
-def _refused(code: str, message: str, file: str | None, text: str, offset: int, help: str | None = None) -> Refused:
+def _refused(
+    code: str, message: str, file: str | None, text: str, offset: int, help: str | None = None
+) -> Refused:
     line, column = position(text, offset)
     return Refused([Diagnostic(code, message, Place(file, line, column), help)])

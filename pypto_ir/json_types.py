@@ -1,8 +1,7 @@
 """Types of program files, complete ones and the partial ones that annotate statements.
 
-`{"tile": [64, 64], "dtype": "FP32", "memory": "Mat"}` is complete. On a statement `{"memory": "Vec"}` says only where the result lies and
-leaves the rest to the deduction; `merge` puts the two together. What an annotation states must agree with what is deduced, except on
-loads and creates: `{"tile": [6, 4], "dtype": "FP32"}` on a load of a [2, 3, 4] window keeps the shape that flattening gave it.
+`{"tile": [64, 64], "dtype": "FP32", "memory": "Mat"}` is complete. On a statement `{"memory": "Vec"}` says
+only where the result lies and leaves the rest to the deduction (`json_annotations`).
 """
 
 from __future__ import annotations
@@ -14,19 +13,34 @@ from typing import Any
 from pypto_ir.diagnostics import declare
 from pypto_ir.dtypes import DType
 from pypto_ir.expr import Expr, const_int, dtype_of
-from pypto_ir.json_context import Bad, Keys, Reading, found
-from pypto_ir.json_exprs import DTYPES, read_expr
+from pypto_ir.json_context import Reading
+from pypto_ir.json_exprs import DTYPES, is_poisoned, read_expr
+from pypto_ir.json_findings import Bad, Keys, found
 from pypto_ir.json_place import Path
-from pypto_ir.linear import provably_equal
-from pypto_ir.ops.registry import dims_text, kind_name
+from pypto_ir.ops.registry import dims_text
 from pypto_ir.types import (
-    ArrayType, CommCtxType, Compact, Dims, Layout, MemRef, Memory, Pad, PtrType, ScalarType, TensorType, TensorView,
-    TileLayout, TileType, TileView, TupleType, Type, UnknownType, implicit_view, same_dims, tensor_type, tile_type,
+    ArrayType,
+    CommCtxType,
+    Compact,
+    Dims,
+    Layout,
+    Memory,
+    MemRef,
+    Pad,
+    PtrType,
+    ScalarType,
+    TensorView,
+    TileLayout,
+    TupleType,
+    Type,
+    UnknownType,
+    implicit_view,
+    tensor_type,
+    tile_type,
 )  # fmt: skip
 
 declare(
     J401="a type is incomplete or mixes kinds",
-    J402="the annotated type contradicts the deduced one",
     J403="a shape is too large",
 )
 
@@ -54,13 +68,12 @@ _PARTIAL = Keys((), tuple(dict.fromkeys((*_TENSOR, *_TILE, *_KINDS))))
 _VIEW = Keys((), ("blayout", "slayout", "fractal", "compact", "pad", "stride", "start_offset"))
 _MEMREF = Keys(("base",), ("pinned", "offset", "size", "slots", "slot"))
 _FIELDLESS: dict[str, Type] = {"ptr": PtrType(), "unknown": UnknownType(), "comm_ctx": CommCtxType()}
-#: ops whose annotation may state another view, or, above rank 2, another shape (`spec/tile_ir.md` section 8)
-_ANNOTATED = frozenset({"tile.load", "tile.create"})
 
 
 @dataclass(slots=True)
 class Written:
-    """A type as it is written: only the stated fields are set. `view` holds the stated fields of a tile view."""
+    """A type as it is written: only the stated fields are set. `view` holds the stated fields of a tile
+    view."""
 
     path: Path
     kind: str | None = None
@@ -81,7 +94,11 @@ def read_type(r: Reading, value: Any, path: Path) -> Type:
     """A complete type. Raises `Bad` after reporting."""
     kind = _kind(value)
     if kind is None:
-        r.fail("J401", path, f"found {found(value)}, allowed is a type, an object with one of the keys {', '.join(_KINDS)}")
+        r.fail(
+            "J401",
+            path,
+            f"found {found(value)}, allowed is a type, an object with one of the keys {', '.join(_KINDS)}",
+        )
     return complete(r, _read(r, r.object(value, path, f"a {kind} type", _KINDS[kind]), path, kind))
 
 
@@ -160,7 +177,11 @@ def _read_shaped(r: Reading, w: Written, fields: dict[str, Any]) -> None:
 def _shape(r: Reading, value: Any, path: Path, key: str) -> Dims:
     shape = read_dims(r, value, path, f"the shape of a {key}", 1)
     if len(shape) > MAX_RANK or (key == "tile" and not shape):
-        r.fail("J106", path, f"found {len(shape)} dims, allowed are {'1' if key == 'tile' else '0'} to {MAX_RANK}")
+        r.fail(
+            "J106",
+            path,
+            f"found {len(shape)} dims, allowed are {'1' if key == 'tile' else '0'} to {MAX_RANK}",
+        )
     constants = [d for d in map(const_int, shape) if d is not None]
     if math.prod(constants) * 8 >= 2**63:
         r.fail("J403", path, f"the shape {dims_text(shape)} has 2**60 elements or more")
@@ -187,15 +208,9 @@ def _dim(r: Reading, value: Any, path: Path, low: int) -> Expr:
     if constant is not None and constant < low:
         r.fail("J105", path, f"found the extent {constant}, allowed are {low} and more")
     d = dtype_of(e)
-    if constant is None and (d is not None and not d.is_int or d is None and not _unknown(e)):
+    if constant is None and ((d is not None and not d.is_int) or (d is None and not is_poisoned(e))):
         r.fail("J302", path, "found no integer, allowed as an extent is an integer expression")
     return e
-
-
-def _unknown(e: Expr) -> bool:
-    from pypto_ir.json_exprs import is_poisoned
-
-    return is_poisoned(e)
 
 
 def _dtype(r: Reading, value: Any, path: Path) -> DType:
@@ -230,7 +245,9 @@ def _memref(r: Reading, value: Any, path: Path) -> MemRef:
         r.flag(fields["pinned"], (path, "pinned"), "pinned") if "pinned" in fields else False,
         _dim(r, fields["offset"], (path, "offset"), 0) if "offset" in fields else None,
         r.integer(fields["size"], (path, "size"), "a size in bytes", 0) if "size" in fields else None,
-        r.integer(fields["slots"], (path, "slots"), "a number of slots", 1, 2**31) if "slots" in fields else None,
+        r.integer(fields["slots"], (path, "slots"), "a number of slots", 1, 2**31)
+        if "slots" in fields
+        else None,
         _dim(r, fields["slot"], (path, "slot"), 0) if "slot" in fields else None,
     )
 
@@ -240,101 +257,35 @@ def complete(r: Reading, w: Written) -> Type:
     if w.whole is not None:
         return w.whole
     if w.kind not in ("tile", "tensor") or w.shape is None or w.dtype is None:
-        r.fail("J401", w.path, "the type is partial and nothing is deduced here; give it whole, with its shape and dtype")
+        r.fail(
+            "J401",
+            w.path,
+            "the type is partial and nothing is deduced here; give it whole, with its shape and dtype",
+        )
     if w.kind == "tensor":
-        _refuse_fields(r, w, ("memory", w.memory), ("view", w.view or None))
-        return tensor_type(w.shape, w.dtype, _tensor_view(TensorView(), w), bool(w.distributed), w.memref)
-    _refuse_fields(r, w, ("layout", w.layout), ("stride", w.stride), ("pad", w.pad), ("distributed", w.distributed))
+        refuse_fields(r, w, ("memory", w.memory), ("view", w.view or None))
+        return tensor_type(w.shape, w.dtype, tensor_view(TensorView(), w), bool(w.distributed), w.memref)
+    refuse_fields(
+        r, w, ("layout", w.layout), ("stride", w.stride), ("pad", w.pad), ("distributed", w.distributed)
+    )
     base = implicit_view(w.shape, w.memory)
     view = replace(base, **w.view, valid=w.valid or ()) if w.view or w.valid else None
     return tile_type(w.shape, w.dtype, w.memory, view, w.memref)
 
 
-def _refuse_fields(r: Reading, w: Written, *fields: tuple[str, Any]) -> None:
+def refuse_fields(r: Reading, w: Written, *fields: tuple[str, Any]) -> None:
+    """Refuse stated fields that a type of this kind does not have."""
     for key, value in fields:
         if value is not None:
             help = "layouts, strides and pads of a tile are fields of its view" if w.kind == "tile" else None
             r.fail("J102", (w.path, key), f"a {w.kind} type has no field {key}", help, on_key=True)
 
 
-def _tensor_view(base: TensorView, w: Written) -> TensorView:
+def tensor_view(base: TensorView, w: Written) -> TensorView:
+    """`base` with the stated fields."""
     return TensorView(
         base.stride if w.stride is None else w.stride,
         w.layout or base.layout,
         base.valid if w.valid is None else w.valid,
         w.pad or base.pad,
     )
-
-
-def merge(r: Reading, deduced: Type, w: Written, op: str | None) -> Type:
-    """The type of a result from its deduction and its annotation. Raises `Bad` where they contradict each other."""
-    match deduced:
-        case UnknownType():
-            return complete(r, w)
-        case TileType() if w.kind in (None, "tile"):
-            _refuse_fields(r, replace(w, kind="tile"), ("layout", w.layout), ("stride", w.stride), ("distributed", w.distributed))
-            return _merge_tile(r, deduced, w, op)
-        case TensorType() if w.kind in (None, "tensor"):
-            _refuse_fields(r, replace(w, kind="tensor"), ("memory", w.memory), ("view", w.view or None))
-            return _merge_tensor(r, deduced, w)
-    if w.whole != deduced:
-        stated = kind_name(w.whole) if w.whole else f"a {w.kind or 'partial'} type"
-        r.fail("J402", w.path, f"found {stated}, deduced is {kind_name(deduced)}")
-    return deduced
-
-
-def _merge_tile(r: Reading, d: TileType, w: Written, op: str | None) -> Type:
-    _agree(r, w, "dtype", w.dtype in (None, d.dtype), w.dtype and w.dtype.value, d.dtype.value)
-    memory = w.memory or d.memory
-    if w.shape is not None and not same_dims(w.shape, d.shape):
-        flattens = op in _ANNOTATED and len(d.shape) > 2 and len(w.shape) == 2 and _size(w.shape) == _size(d.shape)
-        _agree(r, w, "tile", flattens, dims_text(w.shape), dims_text(d.shape))
-        return complete(r, replace(w, kind="tile", dtype=d.dtype, memory=memory))
-    _agree(r, w, "memory", d.memory in (None, memory), memory and memory.value, d.memory and d.memory.value)
-    base = (d.view or implicit_view(d.shape, memory)) if memory is not d.memory else d.effective_view
-    view = replace(base, valid=d.valid if w.valid is None else w.valid)
-    if w.valid is not None:
-        equal = len(w.valid) == len(d.valid) and all(map(provably_equal, w.valid, d.valid))
-        _agree(r, w, "valid", equal, dims_text(w.valid), dims_text(d.valid))
-    for key, value in w.view.items():
-        old = getattr(base, key)
-        free = op in _ANNOTATED or d.memory is None
-        _agree(r, replace(w, path=(w.path, "view")), key, free or value == old, _field_text(value), _field_text(old))
-        view = replace(view, **{key: value})
-    return tile_type(w.shape or d.shape, d.dtype, memory, view, w.memref or d.memref)
-
-
-def _merge_tensor(r: Reading, d: TensorType, w: Written) -> Type:
-    _agree(r, w, "dtype", w.dtype in (None, d.dtype), w.dtype and w.dtype.value, d.dtype.value)
-    if w.shape is not None:
-        equal = len(w.shape) == len(d.shape) and all(map(provably_equal, w.shape, d.shape))
-        _agree(r, w, "tensor", equal, dims_text(w.shape), dims_text(d.shape))
-    view = d.view or TensorView()
-    _agree(r, w, "layout", w.layout in (None, view.layout), w.layout and w.layout.value, view.layout.value)
-    _agree(r, w, "pad", w.pad in (None, view.pad), w.pad and w.pad.value, view.pad.value)
-    _agree(r, w, "distributed", w.distributed in (None, d.distributed), w.distributed, d.distributed)
-    if w.valid is not None:
-        equal = len(w.valid) == len(d.valid) and all(map(provably_equal, w.valid, d.valid))
-        _agree(r, w, "valid", equal, dims_text(w.valid), dims_text(d.valid))
-    if w.stride is not None:
-        _agree(r, w, "stride", not view.stride or same_dims(w.stride, view.stride), dims_text(w.stride), dims_text(view.stride))
-    return tensor_type(w.shape or d.shape, d.dtype, _tensor_view(view, w), d.distributed, w.memref or d.memref)
-
-
-def _agree(r: Reading, w: Written, key: str, fits: bool, stated: Any, deduced: Any) -> None:
-    if not fits:
-        r.fail("J402", (w.path, key), f"the annotation states {key} {stated}, deduced is {deduced}", "leave the annotation out")
-
-
-def _size(shape: Dims) -> int | None:
-    constants = [const_int(d) for d in shape]
-    return None if None in constants else math.prod(c for c in constants if c is not None)
-
-
-def _field_text(value: Any) -> str:
-    if isinstance(value, tuple):
-        return dims_text(value)
-    return str(getattr(value, "value", value))
-
-
-__all__ = ["COMPACTS", "LAYOUTS", "MEMORIES", "PADS", "TILE_LAYOUTS", "Bad", "TileView", "Written", "complete", "merge", "read_annotation", "read_dims", "read_type"]

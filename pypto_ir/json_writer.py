@@ -1,8 +1,8 @@
 """Programs to program files in canonical form: stable key order, defaults left out.
 
-Reading what was written gives a structurally equal program, and writing that again the same bytes. A statement's `type` is written where
-the reader would deduce another one from the operands: always for an op that the registry does not know, and for the 2-D tile that a
-flattened load makes of its [2, 3, 4] window.
+Reading what was written gives a structurally equal program, and writing that again the same bytes. A
+statement's `type` is written where the reader would deduce another one from the operands: always for an op
+that the registry does not know, and for the 2-D tile that a flattened load makes of its [2, 3, 4] window.
 """
 
 from __future__ import annotations
@@ -17,14 +17,35 @@ from pypto_ir.json_reader import FORMAT
 from pypto_ir.ops.registry import OpError, find_op, type_of
 from pypto_ir.ops.rules import infer_call
 from pypto_ir.stmt import (
-    Assign, Block, Break, Call, Carry, Continue, Eval, For, Function, FunctionCall, If, Keywords, Param, Program, Return,
-    Scope, Stmt, Submit, Value, While, Yield, definitions,
+    Assign,
+    Block,
+    Break,
+    Call,
+    Carry,
+    Continue,
+    Eval,
+    For,
+    Function,
+    FunctionCall,
+    If,
+    Keywords,
+    Param,
+    Program,
+    Return,
+    Scope,
+    Stmt,
+    Submit,
+    Value,
+    While,
+    Yield,
+    definitions,
 )  # fmt: skip
 from pypto_ir.types import TupleType, Type, UnknownType
 
 
 def write_program(program: Program) -> str:
-    """The canonical text of a program, with a final newline. Raises `Refused` (J701) for what the format has no form for."""
+    """The canonical text of a program, with a final newline. Raises `Refused` (J701) for what the format has
+    no form for."""
     result = Open(pypto_ir=FORMAT)
     if program.name != Program().name:
         result["name"] = program.name
@@ -91,7 +112,11 @@ class _Statements:
             case Assign(targets=targets, value=value):
                 let = targets[0].name if len(targets) == 1 else [t.name for t in targets]
                 result = Line(let=let, **self.value(value))
-                annotation = dump_annotation(self.deduced(value), targets[0].type, _op(value)) if len(targets) == 1 else None
+                annotation = (
+                    dump_annotation(self.deduced(value), targets[0].type, _op(value))
+                    if len(targets) == 1
+                    else None
+                )
                 if annotation is not None and not isinstance(value, FunctionCall | Submit):
                     result["type"] = annotation
                 return result
@@ -130,7 +155,9 @@ class _Statements:
         raise TypeError(f"not a statement: {s!r}")
 
     def loop(self, s: For) -> Open:
-        result = Open({"for": s.var.name, "range": [dump_expr(s.start), dump_expr(s.stop), dump_expr(s.step)]})
+        result = Open(
+            {"for": s.var.name, "range": [dump_expr(s.start), dump_expr(s.stop), dump_expr(s.step)]}
+        )
         if s.kind != "range":
             result["kind"] = s.kind
         self._carries(result, s.carries)

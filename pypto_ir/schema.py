@@ -1,7 +1,7 @@
 """The published JSON Schema of program files, format 1 (draft 2020-12).
 
-It describes the form of a file: `{"pypto_ir": 1, "functions": []}` is valid, `{"pypto_ir": 2, "functions": []}` is not. What a form cannot
-say (names, scopes, types, operand counts) is checked by `json_reader`.
+It describes the form of a file: `{"pypto_ir": 1, "functions": []}` is valid, `{"pypto_ir": 2, "functions":
+[]}` is not. What a form cannot say (names, scopes, types, operand counts) is checked by `json_reader`.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """Expressions as text in the Python syntax of program files, with the fewest parentheses that keep the tree.
 
-`expr_parser` reads the text back to the same tree. Two trees that Python spells alike differ in parentheses: -5 is the constant,
--(5) the negation of 5; cast(2, "INT32") casts an INDEX constant, cast((2), "INT32") is the INT32 constant.
+`expr_parser` reads the text back to the same tree. Two trees that Python spells alike differ in parentheses:
+-5 is the constant, -(5) the negation of 5; cast(2, "INT32") casts an INDEX constant, cast((2), "INT32") is
+the INT32 constant.
 """
 
 from __future__ import annotations
@@ -19,7 +20,8 @@ _ATOM = 13
 
 
 def expr_text(e: Expr) -> str:
-    """`e` in Python syntax; constants that are neither INDEX, FP32 nor BOOL print as `cast((value), "DTYPE")`."""
+    """`e` in Python syntax; constants that are neither INDEX, FP32 nor BOOL print as `cast((value),
+    "DTYPE")`."""
     return _text(e)[0]
 
 

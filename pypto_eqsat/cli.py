@@ -1,0 +1,224 @@
+"""The command line: `pypto-eqsat optimize prog.json -o lowered.json`.
+
+Exit codes: 0 done, 1 the program was refused with diagnostics, 2 wrong usage or a file that cannot be read or
+written, 3 a limit was hit and the best valid program so far was written. Diagnostics go to standard error,
+all of them; nothing ever ends in a traceback, unless PYPTO_EQSAT_DEBUG=1 asks for it. Commands import what
+they need when they run, so that `--help` and `check` load neither egglog nor a solver.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import os
+import sys
+from collections.abc import Iterable, Sequence
+from types import TracebackType
+from typing import Any, NoReturn
+
+from pypto_eqsat.files import UsageFault
+from pypto_ir.diagnostics import Diagnostic, Place, Refused, Severity, declare
+
+declare(X001="an internal fault was caught; nothing was written")
+
+DONE, REFUSED, USAGE, LIMIT, INTERRUPTED = 0, 1, 2, 3, 130
+DEBUG = "PYPTO_EQSAT_DEBUG"
+_PACKAGES = ("pypto_ir", "egraph_rules", "extract", "pypto_eqsat")
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command; the result is the exit code."""
+    try:
+        code = _guarded(argv)
+        if sys.stdout is not None:
+            sys.stdout.flush()
+        return code
+    except BrokenPipeError:
+        # whoever read our output has stopped reading: nothing is left to say, not even at shutdown
+        with contextlib.suppress(OSError, ValueError):
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return DONE
+    except OSError as fault:
+        report(
+            [Diagnostic("U003", f"cannot be written: {fault.strerror or fault}", Place("<standard output>"))]
+        )
+        with contextlib.suppress(OSError, ValueError):
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return USAGE
+
+
+def _guarded(argv: Sequence[str] | None) -> int:
+    try:
+        arguments = parser().parse_args(argv)
+        command: Any = arguments.command
+        return int(command(arguments))
+    except SystemExit as end:  # --help, --version and wrong usage
+        return end.code if isinstance(end.code, int) else DONE
+    except UsageFault as fault:
+        report([fault.diagnostic])
+        return USAGE
+    except Refused as refused:
+        report(refused.diagnostics)
+        return REFUSED
+    except BrokenPipeError:
+        raise
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    except Exception as fault:
+        if os.environ.get(DEBUG, "") not in ("", "0"):
+            raise
+        report([_internal(fault)])
+        return REFUSED
+
+
+def _internal(fault: Exception) -> Diagnostic:
+    what = f"{type(fault).__name__}: {fault}".split("\n")[0][:300]
+    notes = "".join(f"; {note}" for note in getattr(fault, "__notes__", ()))
+    message = f"internal fault in {_where(fault.__traceback__)}: {what}{notes}"
+    help = f"this is a bug: run it again with {DEBUG}=1 and report the traceback together with the input file"
+    return Diagnostic("X001", message, Place(), help)
+
+
+def _where(trace: TracebackType | None) -> str:
+    """The innermost function of ours that the fault came through."""
+    place = "an unknown function"
+    while trace is not None:
+        module = trace.tb_frame.f_globals.get("__name__", "")
+        if module.partition(".")[0] in _PACKAGES:
+            place = f"{module}.{trace.tb_frame.f_code.co_qualname}, line {trace.tb_lineno}"
+        trace = trace.tb_next
+    return place
+
+
+def report(diagnostics: Iterable[Diagnostic]) -> None:
+    """Print diagnostics to standard error, and how many errors there are where they are several."""
+    items = list(diagnostics)
+    errors = sum(d.severity is Severity.ERROR for d in items)
+    with contextlib.suppress(OSError, ValueError, AttributeError):
+        for d in items:
+            sys.stderr.write(f"{d}\n")
+        if errors > 1:
+            sys.stderr.write(f"{errors} errors\n")
+        sys.stderr.flush()
+
+
+class _Parser(argparse.ArgumentParser):
+    """An argument parser whose errors are diagnostics."""
+
+    def error(self, message: str) -> NoReturn:
+        raise UsageFault("U001", message, self.prog, f"see {self.prog} --help")
+
+
+class _Version(argparse.Action):
+    def __call__(self, parser: argparse.ArgumentParser, *rest: Any) -> None:
+        from importlib.metadata import PackageNotFoundError, version
+
+        try:
+            number = version("pypto-eqsat")
+        except PackageNotFoundError:
+            number = "(not installed)"
+        print(f"pypto-eqsat {number}")
+        parser.exit(0)
+
+
+def parser() -> argparse.ArgumentParser:
+    """The parser of the whole command line."""
+    top = _Parser(
+        prog="pypto-eqsat",
+        description="Lowers N-D tile programs to the cheapest legal 2-D program, by equality saturation.",
+        epilog="Exit codes: 0 done, 1 refused with diagnostics, 2 usage or files, 3 a limit was hit.",
+        allow_abbrev=False,
+    )
+    top.add_argument("--version", action=_Version, nargs=0, help="print the version and exit")
+    commands = top.add_subparsers(metavar="COMMAND", required=True, parser_class=_Parser)
+
+    optimize = commands.add_parser("optimize", help="lower a program", allow_abbrev=False)
+    optimize.add_argument("input", metavar="IN", help="program file, - for standard input")
+    optimize.add_argument(
+        "-o", "--output", metavar="OUT", default="-", help="where the result goes (default: standard output)"
+    )
+    optimize.add_argument(
+        "--target", metavar="NAME", help="compile for this target instead of the one that the program names"
+    )
+    optimize.add_argument(
+        "--time-limit", metavar="SECONDS", type=_seconds, help="stop searching after this time (exit code 3)"
+    )
+    optimize.add_argument(
+        "--stats", metavar="FILE", help="write cost, bounds, times and what was validated as JSON"
+    )
+    optimize.add_argument(
+        "--no-validate", action="store_true", help="do not interpret input and output to compare them"
+    )
+    optimize.add_argument(
+        "--validate-seconds", metavar="SECONDS", type=_seconds, help="time for that comparison"
+    )
+    optimize.set_defaults(command=_command("optimize"))
+
+    check = commands.add_parser("check", help="read and verify a program", allow_abbrev=False)
+    check.add_argument("input", metavar="IN", help="program file, - for standard input")
+    check.add_argument(
+        "--2d",
+        dest="two_d",
+        action="store_true",
+        help="also that in-core functions hold 2-D tiles and linear buffers only",
+    )
+    check.set_defaults(command=_command("check"))
+
+    run = commands.add_parser("run", help="interpret a function", allow_abbrev=False)
+    run.add_argument("input", metavar="IN", help="program file, - for standard input")
+    run.add_argument("--function", metavar="F", help="the function to run (default: the only one)")
+    run.add_argument(
+        "--seed",
+        metavar="N",
+        type=_seed,
+        default=0,
+        help="seed of the inputs that are not given (default: 0)",
+    )
+    run.add_argument(
+        "--input",
+        metavar="NAME=VALUE",
+        dest="inputs",
+        action="append",
+        default=[],
+        help="a .npy file or a number for a parameter",
+    )
+    run.add_argument(
+        "--buffer",
+        action="store_true",
+        help="ops that work in place write, views share storage, as on the chip",
+    )
+    run.add_argument("--save", metavar="DIR", help="save results and written tensors there as .npy files")
+    run.set_defaults(command=_command("run"))
+
+    rules = commands.add_parser("rules", help="list the rewrite rules", allow_abbrev=False)
+    rules.add_argument("name", metavar="NAME", nargs="?", help="a rule, or the beginning of names")
+    rules.add_argument("--json", action="store_true", help="as JSON")
+    rules.set_defaults(command=_command("rules"))
+
+    schema = commands.add_parser("schema", help="print the JSON Schema of program files", allow_abbrev=False)
+    schema.set_defaults(command=_command("schema"))
+    return top
+
+
+def _command(name: str) -> Any:
+    def command(arguments: argparse.Namespace) -> int:
+        from pypto_eqsat import commands
+
+        result: int = getattr(commands, name)(arguments)
+        return result
+
+    return command
+
+
+def _seconds(text: str) -> float:
+    value = float(text)
+    if not 0 < value < 1e9:
+        raise argparse.ArgumentTypeError(f"found {text}, allowed is a number of seconds above 0")
+    return value
+
+
+def _seed(text: str) -> int:
+    value = int(text)
+    if not 0 <= value < 2**63:
+        raise argparse.ArgumentTypeError(f"found {text}, allowed are 0 to 2**63 - 1")
+    return value

@@ -1,0 +1,150 @@
+"""The commands behind the command line; each takes the parsed arguments and gives the exit code.
+
+`check prog.json` prints `prog.json: 2 functions, 31 statements` or every diagnostic. `optimize` looks at its
+output paths before it works, and writes them when all of the work is done.
+"""
+
+from __future__ import annotations
+
+import argparse
+import difflib
+import json
+from typing import Any
+
+from pypto_eqsat.cli import DONE, LIMIT, REFUSED, report
+from pypto_eqsat.files import STANDARD, UsageFault, check_writable, display_name, read_input, write_atomically
+from pypto_ir.diagnostics import Diagnostic, Refused, Severity
+from pypto_ir.stmt import Program, walk
+
+
+def load(path: str) -> Program:
+    """The program of a file or of standard input, not verified yet."""
+    from pypto_ir.json_reader import read_program
+
+    return read_program(read_input(path), display_name(path))
+
+
+def load_verified(path: str) -> Program:
+    """A program that the verifier has nothing against; its warnings are printed. Raises `Refused`."""
+    from pypto_ir.verify import verify_program
+
+    program = load(path)
+    diagnostics = verify_program(program)
+    if any(d.severity is Severity.ERROR for d in diagnostics):
+        raise Refused(diagnostics)
+    report(diagnostics)
+    return program
+
+
+def optimize(arguments: argparse.Namespace) -> int:
+    output, stats = arguments.output, arguments.stats
+    if stats is not None and stats == output:
+        raise UsageFault(
+            "U001", "the result and --stats go to the same place", stats, "give --stats another file"
+        )
+    target = _target(arguments.target)
+    check_writable(output)
+    if stats is not None:
+        check_writable(stats)
+    program = load_verified(arguments.input)
+
+    from pypto_eqsat.driver import optimize as optimize_program
+    from pypto_ir.json_writer import write_program
+
+    options: dict[str, Any] = {
+        "target": target,
+        "time_limit": arguments.time_limit,
+        "validate": not arguments.no_validate,
+    }
+    if arguments.validate_seconds is not None:
+        options["validate_seconds"] = arguments.validate_seconds
+    result = optimize_program(program, **options)
+    report(result.diagnostics)
+    write_atomically(output, write_program(result.program).encode())
+    if stats is not None:
+        write_atomically(stats, (json.dumps(result.stats, indent=1, ensure_ascii=False) + "\n").encode())
+    return LIMIT if result.limit_hit else DONE
+
+
+def _target(name: str | None) -> str | None:
+    from pypto_ir.json_reader import TARGETS
+
+    if name is not None and name not in TARGETS:
+        raise _unknown("target", name, TARGETS)
+    return name
+
+
+def _unknown(what: str, name: str, known: Any) -> UsageFault:
+    names = list(known)
+    close = difflib.get_close_matches(name[:60], names, 1)
+    listed = ", ".join(names[:20]) + (", .." if len(names) > 20 else "")
+    help = f"did you mean {close[0]}?" if close else f"known: {listed}"
+    return UsageFault("U004", f"the {what} {name!r} is not known", None, help)
+
+
+def check(arguments: argparse.Namespace) -> int:
+    program = load_verified(arguments.input)
+    count = len(program.functions)
+    statements = sum(1 for f in program.functions for _ in walk(f.body))
+    text = f"{display_name(arguments.input)}: {count} function{'s' * (count != 1)}"
+    if not arguments.two_d:
+        print(f"{text}, {statements} statement{'s' * (statements != 1)}")
+        return DONE
+    bad = _not_two_d(program)
+    if not bad:
+        print(f"{text}, 2-D")
+        return DONE
+    names = [f.name for f in program.functions if any(d.place.function == f.name for d in bad)]
+    print(f"{text}, not 2-D: {', '.join(names)}")
+    report(bad)
+    return REFUSED
+
+
+def _not_two_d(program: Program) -> list[Diagnostic]:
+    from pypto_ir.verify import linearity, tile_ops_2d
+
+    result: list[Diagnostic] = []
+    for i, function in enumerate(program.functions):
+        if function.in_core:
+            result += tile_ops_2d(function, ("functions", i))
+            result += linearity(function, ("functions", i))
+    return [d for d in result if d.severity is Severity.ERROR]
+
+
+def run(arguments: argparse.Namespace) -> int:
+    from pypto_eqsat.run_command import run_function
+
+    return run_function(load_verified(arguments.input), arguments)
+
+
+def rules(arguments: argparse.Namespace) -> int:
+    from egraph_rules.catalogue import rules as all_rules
+
+    wanted = arguments.name
+    known = sorted(all_rules(), key=lambda rule: str(rule.name))
+    chosen = [
+        r for r in known if wanted is None or r.name == wanted or r.name.startswith(f"{wanted.rstrip('.')}.")
+    ]
+    if not chosen:
+        raise _unknown("rule", wanted, [r.name for r in known])
+    fields = ("name", "ruleset", "equation", "condition", "counterexample")
+    rows = [{key: getattr(rule, key) for key in fields} for rule in chosen]
+    if arguments.json:
+        print(json.dumps(rows, indent=1, ensure_ascii=False))
+        return DONE
+    for i, row in enumerate(rows):
+        print(("\n" if i else "") + f"{row['name']}  ({row['ruleset']})")
+        for key in fields[2:]:
+            if row[key]:
+                lines = str(row[key]).strip().splitlines()
+                print(f"  {key.replace('counterexample', 'guards against'):15} {lines[0].strip()}")
+                for line in lines[1:]:
+                    print(f"  {'':15} {line.strip()}")
+    return DONE
+
+
+def schema(_: argparse.Namespace) -> int:
+    from pypto_ir.schema import schema_text
+
+    write_atomically(STANDARD, schema_text().encode())
+    return DONE
