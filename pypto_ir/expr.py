@@ -16,12 +16,23 @@ if TYPE_CHECKING:
     from pypto_ir.types import Type
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Const:
-    """A typed constant; `value` is bool for BOOL, float for float types, int otherwise."""
+    """A typed constant; `value` is bool for BOOL, float for float types, int otherwise.
+
+    Equality is that of bits: 0.0 and -0.0 differ, a NaN equals a NaN.
+    """
 
     value: int | float | bool
     dtype: DType = DType.INDEX
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Const):
+            return NotImplemented
+        return self.dtype is other.dtype and repr(self.value) == repr(other.value)
+
+    def __hash__(self) -> int:
+        return hash((self.value, self.dtype)) if self.value == self.value else hash(self.dtype)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,77 @@
+"""The rules by name: equation, side condition, and what would go wrong without it, read from the comments of the rule files.
+
+Above each rule stands
+
+    ; flat.load
+    ;   flat(load(t, o, s)) = load2d(t, o, s)
+    ;   when the valid region of the load is a run of rows of the collapse
+    ;   else the load of valid [2, 2, 8] of [2, 3, 8] puts page 1 at row 2, ..
+
+and every `(rule ..)` or `(rewrite ..)` up to the next such comment belongs to it.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from functools import cache
+
+from egraph_rules.engine import RULE_FILES, rule_text
+
+_HEAD = re.compile(r"^; (?P<name>[a-z0-9]+(?:[.-][a-z0-9]+)+)$")
+_NAMED = re.compile(r':name "(?P<name>[^"]+)"')
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """One rewrite rule; `parts` are the names of the e-graph rules that carry it out, as they appear in statistics."""
+
+    name: str
+    equation: str
+    condition: str
+    counterexample: str
+    ruleset: str
+    parts: tuple[str, ...]
+
+
+@cache
+def rules() -> tuple[Rule, ...]:
+    """Every rewrite rule in file order. Facts are no rewrites and are not among them."""
+    return tuple(rule for file in RULE_FILES[2:] for rule in _rules_of(file))
+
+
+def rule(name: str) -> Rule | None:
+    """The rule of a name, or the one that a part of that name belongs to."""
+    return next((r for r in rules() if r.name == name or name in r.parts), None)
+
+
+def _rules_of(file: str) -> list[Rule]:
+    found: list[Rule] = []
+    lines = rule_text(file).splitlines()
+    starts = [i for i, line in enumerate(lines) if _HEAD.match(line)]
+    for start, end in zip(starts, [*starts[1:], len(lines)], strict=True):
+        match = _HEAD.match(lines[start])
+        assert match
+        comment = _paragraphs(lines[start + 1 : end])
+        parts = tuple(m["name"] for line in lines[start:end] if not line.startswith(";") for m in _NAMED.finditer(line))
+        if len(comment) != 3 or not parts:
+            raise ValueError(f"{file}.egg: {match['name']} needs an equation, a condition, a counter-example and a rule")
+        equation, condition, counterexample = comment
+        found.append(
+            Rule(match["name"], equation, condition.removeprefix("when "), counterexample.removeprefix("else "), file, parts)
+        )
+    return found
+
+
+def _paragraphs(lines: list[str]) -> list[str]:
+    """The equation, the condition and the counter-example of a comment, continuation lines joined."""
+    result: list[str] = []
+    for line in lines:
+        if not line.startswith(";   "):
+            break
+        text = line[1:].strip()
+        if not result or text.startswith(("when ", "else ")):
+            result.append(text)
+        else:
+            result[-1] += " " + text
+    return result

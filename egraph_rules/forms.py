@@ -1,0 +1,117 @@
+"""Shapes and types of carriers, and the facts of a type that rules guard on.
+
+The tile type [1, 16, 512] with valid [1, v, 512] has the flat form [16, 512] with valid [v, 512]; its region is a run of rows. Valid
+[2, 10, 512] of [2, 16, 512] is none: rows 10 to 15 of page 0 are not valid, row 16 is.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from math import prod
+
+from pypto_ir.expr import const_int, index
+from pypto_ir.linear import normalize
+from pypto_ir.regions import collapse_contiguous, merged_valid
+from pypto_ir.types import Dims, TileType, same_dim, tile_type
+
+Shape = tuple[int, ...]
+
+
+def collapsed(shape: Shape) -> Shape:
+    """[2, 3, 4] -> [6, 4]; rank 2 and less stay."""
+    return shape if len(shape) <= 2 else (prod(shape[:-1]), shape[-1])
+
+
+def lead(shape: Shape) -> int:
+    """The rows of the collapse: [2, 3, 4] -> 6, [4] -> 1."""
+    return prod(shape[:-1])
+
+
+def page(shape: Shape) -> Shape:
+    """The last two dims; rank 1 stays."""
+    return shape[-2:]
+
+
+def batch(shape: Shape) -> Shape:
+    """The dims before the page, unit axes left out: [2, 1, 3, 4] -> [2]."""
+    return tuple(d for d in shape[:-2] if d != 1)
+
+
+def pages(shape: Shape) -> int:
+    """How many pages: [2, 3, 16, 64] -> 6."""
+    return prod(shape[:-2])
+
+
+def rows_prefix(t: TileType) -> bool:
+    """True where the valid region is a run of rows of the collapse that starts at row 0 (its columns may be cut)."""
+    return t.rank <= 2 or collapse_contiguous(t.valid, t.shape)
+
+
+def even_pages(t: TileType) -> bool:
+    """True where every page has the same valid region: the batch dims are fully valid."""
+    return all(same_dim(v, d) for v, d in zip(t.valid[:-2], t.shape[:-2], strict=True))
+
+
+def whole(t: TileType) -> bool:
+    return all(same_dim(v, d) for v, d in zip(t.valid, t.shape, strict=True))
+
+
+def region(t: TileType) -> Dims:
+    """Valid rows and columns of the collapse, in normal form; meaningful where `rows_prefix` holds."""
+    return tuple(normalize(e) for e in (merged_valid(t.valid) if t.rank > 2 else t.valid))
+
+
+def flat_type(t: TileType) -> TileType:
+    """The type of the flat form (`spec/flatten.md` 3.1): layout, pad and compact of an explicit view stay, stride and start go."""
+    if t.rank <= 2:
+        return t
+    shape = t.static_shape
+    assert shape is not None, "the encoder refuses dynamic tiles"
+    dims = tuple(index(d) for d in collapsed(shape))
+    view = t.view and replace(t.view, valid=merged_valid(t.valid), stride=(), start_offset=None)
+    return tile_type(dims, t.dtype, t.memory, view, t.memref)
+
+
+def page_type(t: TileType) -> TileType:
+    """The type of one page, as a load of the page alone would have it."""
+    view = t.view and replace(t.view, valid=t.valid[-2:], stride=(), start_offset=None)
+    return tile_type(t.shape[-2:], t.dtype, t.memory, view)
+
+
+def page_offsets(t: Shape, box: Shape, offsets: Dims) -> tuple[int, ...] | None:
+    """The page numbers of tile `t` that a box of whole pages at constant `offsets` covers, in the box's page order; None where the box
+    is not made of whole pages or stands at an offset that is not constant. [1, 8, 16] at [2, 0, 0] of [4, 8, 16] covers page 2."""
+    starts = [const_int(o) for o in offsets]
+    if None in starts or len(t) < 3 or len(box) != len(t) or box[-2:] != t[-2:] or starts[-2:] != [0, 0]:
+        return None
+    numbers = [0]
+    for dim, size, start in zip(t[:-2], box[:-2], starts[:-2], strict=True):
+        assert start is not None
+        if start < 0 or start + size > dim:
+            return None
+        numbers = [n * dim + start + i for n in numbers for i in range(size)]
+    return tuple(numbers)
+
+
+def spread_index(number: int, source: Shape, target: Shape) -> int:
+    """The page of a value of shape `source` that page `number` of shape `target` reads under batch broadcasting: page 5 of [2, 3] is
+    (1, 2), which reads page 1 of [2, 1] and page 2 of [1, 3]."""
+    wide, narrow = target[:-2], source[:-2]
+    position = []
+    for d in reversed(wide):
+        position.append(number % d)
+        number //= d
+    position = position[::-1][len(wide) - len(narrow) :] if narrow else []
+    result = 0
+    for i, d in zip(position, narrow, strict=True):
+        result = result * d + (0 if d == 1 else i)
+    return result
+
+
+def unravel(number: int, dims: Shape) -> tuple[int, ...]:
+    """The index of element `number` in row-major order: 5 in [2, 3] is (1, 2)."""
+    position = []
+    for d in reversed(dims):
+        position.append(number % d)
+        number //= d
+    return tuple(reversed(position))

@@ -1,0 +1,227 @@
+"""The choice of a machine node for every class that is needed: greedy over the sum of costs, with a bound.
+
+Costs grow from leaves to roots: a class gets the node whose own cycles and operands cost least, cheapest classes first, so that pairs
+like {flat(x), pages(x)} that could be made of each other are never chosen in a circle. What is shared counts for each user here; the
+cost that is reported is that of the emitted program.
+"""
+
+from __future__ import annotations
+
+import heapq
+from dataclasses import dataclass, field
+
+from egraph_rules import forms
+from egraph_rules.graph import ENode, Graph
+from egraph_rules.tables import FillEntry
+from extract.cost import call_cost
+from extract.cycles import ZERO, Cycles
+from extract.machine import FAMILIES, fill_call, page_call, store_pages, tile_call
+from extract.target import Target
+from pypto_ir.expr import Expr, MakeTuple, Var, index
+from pypto_ir.linear import provably_equal
+from pypto_ir.ops.registry import OpError
+from pypto_ir.stmt import Call
+from pypto_ir.types import TileType, Type, UnknownType, same_dim
+
+_LIMIT = 1e300
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """A node that may be chosen for a class: its own cycles, and the type of the tile or of one page that it makes."""
+
+    node: ENode
+    cycles: Cycles
+    type: Type
+
+
+@dataclass(slots=True)
+class Choice:
+    """`options[c]` are the legal nodes of a class, the chosen one first; `needed` are the classes that the roots reach through chosen
+    nodes, operands before users; `missing` are roots that have no legal node."""
+
+    options: dict[int, list[Option]]
+    needed: dict[int, None] = field(default_factory=dict)
+    missing: tuple[int, ...] = ()
+
+    def best(self, c: int) -> Option:
+        return self.options[c][0]
+
+
+def choose(graph: Graph, target: Target, weights: dict[int, float]) -> Choice:
+    """The greedy choice; `weights[c]` is how often the region of class c runs (1 where absent)."""
+    search = _Search(graph, target, weights)
+    search.run()
+    roots = roots_of(graph)
+    result = Choice(search.ranked())
+    result.missing = tuple(dict.fromkeys(c for c in roots if c not in result.options))
+    if not result.missing:
+        result.needed = _reachable(result, roots)
+    return result
+
+
+def with_option(graph: Graph, choice: Choice, c: int, number: int) -> Choice | None:
+    """The choice with option `number` of class c in front, or None where it would be made of itself."""
+    options = choice.options[c]
+    front = [options[number], *options[:number], *options[number + 1 :]]
+    result = Choice({**choice.options, c: front})
+    seen: dict[int, None] = {}
+    stack = list(front[0].node.children)
+    while stack:
+        child = stack.pop()
+        if child == c:
+            return None
+        if child not in seen:
+            seen[child] = None
+            stack.extend(result.best(child).node.children)
+    result.needed = _reachable(result, roots_of(graph))
+    return result
+
+
+def roots_of(graph: Graph) -> list[int]:
+    """The classes that every choice must provide: stores, and what the skeleton reads."""
+    return [*graph.writes.values(), *(graph.flat[graph.encoded.numbers[n]] for n in graph.encoded.demanded)]
+
+
+def _reachable(choice: Choice, roots: list[int]) -> dict[int, None]:
+    """Classes under the roots by chosen nodes, in post-order."""
+    done: dict[int, None] = {}
+    stack = [(c, False) for c in reversed(roots)]
+    while stack:
+        c, expanded = stack.pop()
+        if c in done:
+            continue
+        if expanded:
+            done[c] = None
+            continue
+        stack.append((c, True))
+        stack.extend((child, False) for child in reversed(choice.best(c).node.children))
+    return done
+
+
+class _Search:
+    def __init__(self, graph: Graph, target: Target, weights: dict[int, float]) -> None:
+        self.graph, self.target, self.weights = graph, target, weights
+        self.expected = _expected(graph)
+        self.types: dict[int, Type] = {}
+        self.costs: dict[int, float] = {}
+        self.found: dict[int, list[tuple[float, int, Option]]] = {}
+        self.waiting: dict[int, list[tuple[int, int]]] = {}
+        self.open: dict[tuple[int, int], int] = {}
+
+    def run(self) -> None:
+        """Settle classes in order of cost (Knuth's generalisation of Dijkstra's method to and-or graphs)."""
+        heap: list[tuple[float, int, int]] = []
+        for c, nodes in self.graph.classes.items():
+            for i, node in enumerate(nodes):
+                children = dict.fromkeys(node.children)
+                self.open[(c, i)] = len(children)
+                for child in children:
+                    self.waiting.setdefault(child, []).append((c, i))
+                if not children:
+                    self.offer(c, i, heap)
+        while heap:
+            cost, c, _ = heapq.heappop(heap)
+            if c in self.costs:
+                continue
+            self.costs[c] = cost
+            self.types[c] = min(self.found[c])[2].type
+            for user, i in self.waiting.get(c, ()):
+                self.open[(user, i)] -= 1
+                if self.open[(user, i)] == 0:
+                    self.offer(user, i, heap)
+
+    def offer(self, c: int, i: int, heap: list[tuple[float, int, int]]) -> None:
+        node = self.graph.classes[c][i]
+        option = self.option(c, node)
+        if option is None:
+            return
+        own = option.cycles.total * self.weights.get(c, 1.0)
+        cost = min(_LIMIT, own + sum(self.costs[child] for child in node.children))
+        self.found.setdefault(c, []).append((cost, i, option))
+        heapq.heappush(heap, (cost, c, i))
+
+    def ranked(self) -> dict[int, list[Option]]:
+        """Options by cost. A node whose operands were settled after its class stays behind the chosen one."""
+        return {c: [option for _, _, option in sorted(found, key=lambda f: f[:2])] for c, found in self.found.items()}
+
+    def option(self, c: int, node: ENode) -> Option | None:
+        """The node as an option, or None where the type rules refuse it or it makes another type than its class has."""
+        try:
+            made, cycles = self.priced(c, node)
+        except OpError:
+            return None
+        wanted, layout = self.expected.get(c) or (self.types.get(c), True)
+        if isinstance(made, TileType) and isinstance(wanted, TileType) and not _same(made, wanted, layout):
+            return None
+        return Option(node, cycles, made)
+
+    def priced(self, c: int, node: ENode) -> tuple[Type, Cycles]:
+        operands = tuple(Var(f"operand{i}", self.types[child]) for i, child in enumerate(node.children))
+        graph, tables = self.graph, self.graph.tables
+        match node.name:
+            case "Leaf2":
+                return forms.flat_type(tables.leaves[node.data[0]].type), ZERO
+            case "Store2":
+                entry = tables.stores[node.data[0]]
+                return UnknownType(), self.call(Call("tile.store", (operands[0], *entry.call.args[1:]), entry.call.kwargs))
+            case "StoreEach":
+                entry = tables.stores[node.data[0]]
+                pages = store_pages(entry.call, entry.tile)
+                one = Call("tile.store", (operands[0], MakeTuple(pages[0][0]), entry.call.args[2]), entry.call.kwargs)
+                return UnknownType(), self.call(one) * len(pages)
+            case "PackRows":
+                return self.packed(node, operands)
+            case "One" | "Spread" | "WithPages":
+                return self.types[node.children[0]], ZERO
+        if node.name in FAMILIES:
+            call, made = page_call(graph, node, 0, operands)
+            return made, self.call(call, made) * self.graph.page_counts.get(c, 1)
+        call, made = tile_call(graph, node, operands)
+        return made, self.call(call, made)
+
+    def packed(self, node: ENode, operands: tuple[Expr, ...]) -> tuple[Type, Cycles]:
+        """A create and one assemble a page."""
+        page = self.types[node.children[0]]
+        assert isinstance(page, TileType)
+        create, made = fill_call(pack_entry(page), node.data[0])
+        rows, own = node.data[0][0], page.static_shape
+        assert own is not None
+        at = MakeTuple((index(0), index(0)))
+        write = self.call(Call("tile.assemble", (Var("packed", made), operands[0], at)), made)
+        return made, self.call(create, made) + write * (rows // own[0])
+
+    def call(self, call: Call, made: Type | None = None) -> Cycles:
+        return call_cost(call, made or UnknownType(), self.target).cycles
+
+
+def pack_entry(page: TileType) -> FillEntry:
+    """The create that pages are packed into."""
+    memory = page.memory.value if page.memory else "Vec"
+    return FillEntry(Call("tile.create", (), (("dtype", page.dtype.value), ("target_memory", memory))), page)
+
+
+def _expected(graph: Graph) -> dict[int, tuple[TileType, bool]]:
+    """The type that the flat form of every value must have, and whether its layout counts: a tile that the author wrote with rank 2
+    keeps the layout that was deduced for it, the layout of a tile that we make is deduced anew."""
+    result: dict[int, tuple[TileType, bool]] = {}
+    for number, c in graph.flat.items():
+        t = graph.encoded.types[number]
+        if t.static_shape is not None and (c not in result or t.rank <= 2):
+            result[c] = (forms.flat_type(t), t.rank <= 2)
+    return result
+
+
+def _same(a: TileType, b: TileType, layout: bool) -> bool:
+    """Equal types, extents compared in normal form, with or without the layout."""
+    x, y = a.effective_view, b.effective_view
+    return (
+        len(a.shape) == len(b.shape)
+        and all(map(same_dim, a.shape, b.shape))
+        and (a.dtype, a.memory, a.memref) == (b.dtype, b.memory, b.memref)
+        and (
+            not layout
+            or (x.blayout, x.slayout, x.fractal, x.pad, x.compact) == (y.blayout, y.slayout, y.fractal, y.pad, y.compact)
+        )
+        and all(same_dim(p, q) or provably_equal(p, q) for p, q in zip(x.valid, y.valid, strict=True))
+    )

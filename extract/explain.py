@@ -1,0 +1,128 @@
+"""Why a function has no 2-D form: the obstacles under the roots that have none.
+
+A root without a legal node is followed downwards to the values whose own form is missing although all that they read has one; for each of
+them stands the reason that a rule recorded when its side condition failed.
+"""
+
+from __future__ import annotations
+
+from egraph_rules import forms
+from egraph_rules.graph import Graph
+from extract.choice import Choice
+from pypto_ir.diagnostics import Diagnostic, Place, declare
+from pypto_ir.ops.registry import dims_text
+from pypto_ir.stmt import Assign, Call, Stmt, uses, walk
+from pypto_ir.types import TileType
+from pypto_ir.verify.places import statement_text
+
+declare(
+    L101="the valid region of a tile is no run of rows, so no 2-D tile holds it",
+    L102="an operand is repeated along an outer axis, which no 2-D op does",
+    L103="a store whose region is no box of its target",
+    L104="an op has no 2-D form of its N-D tiles",
+    L105="a tile of rank above 2 comes from outside and cannot be made 2-D",
+)
+
+
+def obstacles(graph: Graph, choice: Choice) -> list[Diagnostic]:
+    """One diagnostic for each value and store that stands in the way, in program order."""
+    found: list[Diagnostic] = []
+    legal = choice.options
+    for s in walk(graph.encoded.function.body):
+        number = graph.encoded.stores.get(id(s))
+        if number is not None and graph.writes[number] not in legal:
+            if all(_formed(graph, legal, v.name) for v in uses(s)):
+                found.append(_store(graph, number, s))
+        elif isinstance(s, Assign):
+            found.extend(_value(graph, legal, s))
+    if not found:
+        names = ", ".join(n for n in graph.encoded.demanded if not _formed(graph, legal, n)) or "a store"
+        found.append(Diagnostic("L104", f"{names} has no 2-D form", Place(function=graph.encoded.function.name)))
+    return found
+
+
+def _formed(graph: Graph, legal: dict[int, object], name: str) -> bool:
+    """True where a value has a chosen flat form, or is no tile, or nobody asked for its flat form."""
+    number = graph.encoded.numbers.get(name)
+    if number is None:
+        return True
+    c = graph.flat.get(number)
+    return c is None or c in legal
+
+
+def _place(graph: Graph, s: Stmt) -> Place:
+    return Place(function=graph.encoded.function.name, statement=statement_text(s), loc=s.loc)
+
+
+def _store(graph: Graph, number: int, s: Stmt) -> Diagnostic:
+    entry = graph.tables.stores[number]
+    target = entry.call.args[2]
+    reason = entry.refusal or "the stored tile has no 2-D form"
+    return Diagnostic(
+        "L103",
+        f"{reason} (tile {dims_text(entry.tile.valid)} into {getattr(target, 'name', 'the tensor')})",
+        _place(graph, s),
+        "store one whole axis at a time in a loop, or reshape the destination",
+    )
+
+
+def _value(graph: Graph, legal: dict[int, object], s: Assign) -> list[Diagnostic]:
+    name = s.target.name
+    if _formed(graph, legal, name) or not all(_formed(graph, legal, v.name) for v in uses(s)):
+        return []
+    number = graph.encoded.numbers[name]
+    op = s.value.op if isinstance(s.value, Call) else "this value"
+    reasons = graph.obstacles.get(graph.values[number], ())
+    operands = {v.name: graph.obstacles.get(graph.values[graph.encoded.numbers[v.name]], ()) for v in uses(s) if v.name in graph.encoded.numbers}
+    t = graph.encoded.types[number]
+    place = _place(graph, s)
+    if "given" in reasons:
+        return [Diagnostic("L105", f"{name} is a tile {dims_text(t.shape)} that is given", place, "pass it with rank 2")]
+    if "gaps" in reasons or not forms.rows_prefix(t):
+        return [_gaps(op, name, t, place)]
+    for operand, why in operands.items():
+        u = graph.encoded.types[graph.encoded.numbers[operand]]
+        if "gaps" in why or not forms.rows_prefix(u):
+            return [_gaps(op, operand, u, place)]
+        if "repeats" in why:
+            return [
+                Diagnostic(
+                    "L102",
+                    f"{op}: operand {operand} {dims_text(u.shape)} is repeated along an outer axis of the result {dims_text(t.shape)}; "
+                    "2-D ops repeat single rows and single columns only",
+                    place,
+                    "apply the op to one page at a time, or expand the operand first",
+                )
+            ]
+    return [
+        Diagnostic(
+            "L104",
+            f"{op} on N-D tiles is not lowered: {name} {dims_text(t.shape)} has no 2-D form",
+            place,
+            _advice(op),
+        )
+    ]
+
+
+def _gaps(op: str, name: str, t: TileType, place: Place) -> Diagnostic:
+    return Diagnostic(
+        "L101",
+        f"{op}: the valid region {dims_text(t.valid)} of {name} {dims_text(t.shape)} does not collapse to a contiguous row band: every "
+        "dimension below the outermost partial one must be fully valid",
+        place,
+        "process one page at a time, or make the inner dimensions fully valid (fillpad)",
+    )
+
+
+def _advice(op: str) -> str:
+    match op:
+        case "tile.assemble" | "tile.slice":
+            return (
+                "the region must be a contiguous row band: every dimension below the outermost partial one must be written in full; "
+                "assemble one contiguous page per iteration, or reshape the source to the target's rank (pl.tile.reshape)"
+            )
+        case "tile.transpose":
+            return "reshape the tile so the transposed axes are the last two of a rank-2 tile"
+    return "write the batch loop out, one 2-D tile per page"
+
+

@@ -1,0 +1,103 @@
+"""One function from N-D to 2-D: saturate, choose, emit, repair, and keep the author's function where nothing is gained."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field
+
+from egraph_rules.engine import Limits, Report, UnsoundRule
+from egraph_rules.graph import Graph, saturated
+from extract.bound import lower_bound
+from extract.choice import choose
+from extract.cleanup import without_dead_tiles
+from extract.emit import NotAvailable, emit
+from extract.explain import obstacles
+from extract.legal import is_two_d, refusals
+from extract.price import price
+from extract.repair import linear
+from extract.target import Target
+from extract.trips import DEFAULT_TRIPS
+from extract.weights import class_weights
+from pypto_ir.diagnostics import Diagnostic, Place, Refused, declare
+from pypto_ir.stmt import Function
+
+declare(X001="a rewrite rule united values of different shapes", X002="a chosen value cannot be emitted where it is needed")
+
+
+@dataclass(slots=True)
+class Lowered:
+    """A lowered function: costs in the units of the cost model, `changed` False where the author's function stayed."""
+
+    function: Function
+    cost: float
+    input_cost: float
+    lower_bound: float
+    changed: bool
+    classes: int = 0
+    nodes: int = 0
+    report: Report = field(default_factory=Report)
+    seconds: dict[str, float] = field(default_factory=dict)
+
+
+def lower(
+    function: Function,
+    target: Target,
+    aliased: tuple[tuple[str, str], ...] = (),
+    limits: Limits | None = None,
+    default_trips: int = DEFAULT_TRIPS,
+    without: frozenset[str] = frozenset(),
+) -> Lowered:
+    """The cheapest 2-D form of an in-core function that the rules give. Raises `Refused` where there is none."""
+    found = refusals(function)
+    if found:
+        raise Refused(found)
+    clock = _Clock()
+    try:
+        graph = saturated(function, aliased, limits, without)
+    except UnsoundRule as error:
+        raise Refused([_internal("X001", function, str(error))]) from error
+    clock.lap("saturate")
+    weights = class_weights(graph, default_trips)
+    choice = choose(graph, target, weights)
+    if choice.missing:
+        raise Refused(obstacles(graph, choice))
+    clock.lap("choose")
+    try:
+        emitted = without_dead_tiles(emit(graph, choice))
+    except NotAvailable as error:
+        raise Refused([_internal("X002", function, str(error))]) from error
+    emitted, problems = linear(emitted)
+    if problems:
+        raise Refused(problems)
+    clock.lap("emit")
+    before, after = price(function, target, default_trips).cost, price(emitted, target, default_trips).cost
+    bound = lower_bound(graph, choice, target, weights, default_trips)
+    keep = before <= after and is_two_d(function)
+    cost = before if keep else after
+    clock.lap("price")
+    return Lowered(
+        function if keep else emitted, cost, before, min(bound, cost), not keep, len(graph.classes), _rows(graph), graph.report, clock.laps
+    )
+
+
+def _rows(graph: Graph) -> int:
+    return graph.node_count
+
+
+def _internal(code: str, function: Function, message: str) -> Diagnostic:
+    return Diagnostic(
+        code, message.strip(), Place(function=function.name), "this is a fault of the optimiser: please report it with the program"
+    )
+
+
+class _Clock:
+    """Seconds by phase."""
+
+    def __init__(self) -> None:
+        self.laps: dict[str, float] = {}
+        self._last = time.perf_counter()
+
+    def lap(self, phase: str) -> None:
+        now = time.perf_counter()
+        self.laps[phase] = self.laps.get(phase, 0.0) + now - self._last
+        self._last = now

@@ -1,0 +1,130 @@
+"""Machine nodes as ops: the call that an e-node stands for, given its operands.
+
+A node of one tile is one call. A node of a family is one call a page; `page_call(graph, node, b, ..)` builds that of page b. The
+load of [2, 16, 128] at [0, 0, k] is, page by page, `load(t, [0, 0, k], [1, 16, 128])` and `load(t, [1, 0, k], [1, 16, 128])`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from egraph_rules import forms
+from egraph_rules.graph import ENode, Graph
+from egraph_rules.tables import FillEntry, Hole, OpEntry
+from pypto_ir.expr import Expr, MakeTuple, const_int, index
+from pypto_ir.ops.rules import infer_call
+from pypto_ir.regions import add_index
+from pypto_ir.stmt import Call, tuple_items
+from pypto_ir.types import Dims, TileType, Type, dims
+
+#: nodes whose class is a family of pages
+FAMILIES = frozenset({"One", "RowsOf", "LoadEach", "CreateEach", "FullEach", "OpEach", "WithPages", "Spread"})
+
+
+def tuple_of(*values: int | Expr) -> MakeTuple:
+    return MakeTuple(dims(*values))
+
+
+def tile_call(graph: Graph, node: ENode, operands: tuple[Expr, ...]) -> tuple[Call, Type]:
+    """The call of a node that is one tile, and its result type. Raises `OpError` where the type rule refuses the operands.
+
+    `Leaf2` and `PackRows` are no single call and are not handled here.
+    """
+    tables = graph.tables
+    match node.name:
+        case "Load2":
+            entry = tables.loads[node.data[0]]
+            return entry.call, forms.flat_type(entry.type)
+        case "Create2" | "Full2":
+            return fill_call(tables.fills[node.data[0]], node.data[1])
+        case "Op2":
+            return op_call(tables.ops[node.data[0]], operands)
+        case "Reshape2":
+            return typed(Call("tile.reshape", (operands[0], tuple_of(*node.data[0]))))
+        case "Reinterpret2":
+            entry = tables.ops[node.data[0]]
+            return typed(Call(entry.op, (operands[0], tuple_of(*node.data[1])), entry.kwargs, entry.attrs), entry)
+        case "Slice2":
+            entry = tables.ops[node.data[0]]
+            shape, row, col = node.data[1:]
+            return typed(Call(entry.op, (operands[0], tuple_of(*shape), tuple_of(row, col)), entry.kwargs, entry.attrs), entry)
+        case "Assemble2":
+            entry = tables.ops[node.data[0]]
+            row, col = node.data[1:]
+            return typed(Call(entry.op, (*operands, tuple_of(row, col)), entry.kwargs, entry.attrs), entry)
+    raise ValueError(f"{node.name} is not the call of one tile")
+
+
+def typed(call: Call, entry: OpEntry | None = None) -> tuple[Call, Type]:
+    """A call with its deduced type; a MemRef that the author bound to the result stays."""
+    t = infer_call(call)
+    if entry is not None and entry.memref is not None and isinstance(t, TileType):
+        t = replace(t, memref=entry.memref)
+    return call, t
+
+
+def op_call(entry: OpEntry, operands: tuple[Expr, ...]) -> tuple[Call, Type]:
+    args = tuple(operands[a.number] if isinstance(a, Hole) else a for a in entry.template)
+    return typed(Call(entry.op, args, entry.kwargs, entry.attrs), entry)
+
+
+def fill_call(entry: FillEntry, shape: forms.Shape) -> tuple[Call, Type]:
+    call = entry.call
+    made, t = typed(Call(call.op, (tuple_of(*shape), *call.args), call.kwargs, call.attrs))
+    return (made, replace(t, memref=entry.type.memref)) if isinstance(t, TileType) else (made, t)
+
+
+def page_call(graph: Graph, node: ENode, number: int, operands: tuple[Expr, ...]) -> tuple[Call, Type]:
+    """The call that makes page `number` of a family node; `operands` are the pages (RowsOf: the flat tile) that it reads.
+
+    `One`, `WithPages` and `Spread` hand pages on and make none.
+    """
+    tables = graph.tables
+    match node.name:
+        case "RowsOf":
+            rows, cols = node.data[0]
+            return typed(Call("tile.slice", (operands[0], tuple_of(rows, cols), tuple_of(number * rows, 0))))
+        case "LoadEach":
+            return load_page(tables.loads[node.data[0]].call, tables.loads[node.data[0]].type, number)
+        case "CreateEach" | "FullEach":
+            return fill_call(replace(tables.fills[node.data[0]], type=_unbound(tables.fills[node.data[0]].type)), node.data[1])
+        case "OpEach":
+            return op_call(replace(tables.ops[node.data[0]], memref=None), operands)
+    raise ValueError(f"{node.name} makes no pages")
+
+
+def _unbound(t: TileType) -> TileType:
+    return replace(t, memref=None)
+
+
+def load_page(call: Call, t: TileType, number: int) -> tuple[Call, Type]:
+    """The load of one page: its offsets, a window of one page, and the valid region of a page."""
+    offsets, window, valid = (tuple_items(call.args[i]) for i in (1, 2, 3))
+    assert offsets is not None and window is not None and valid is not None
+    lead = len(window) - 2
+    at = forms.unravel(number, tuple(_extent(d) for d in window[:lead]))
+    moved = (*(add_index(o, index(i)) for o, i in zip(offsets[:lead], at, strict=True)), *offsets[lead:])
+    ones = tuple(index(1) for _ in range(lead))
+    args = (call.args[0], MakeTuple(moved), MakeTuple((*ones, *window[lead:])), MakeTuple((*ones, *valid[lead:])))
+    return Call(call.op, args, call.kwargs, call.attrs), forms.page_type(t)
+
+
+def store_pages(call: Call, t: TileType) -> list[tuple[Dims, Dims]]:
+    """Offsets and window of the store of every page of a tile of type `t`."""
+    offsets = tuple_items(call.args[1])
+    shape = t.static_shape
+    assert offsets is not None and shape is not None
+    lead = len(shape) - 2
+    window = (*(index(1) for _ in range(lead)), *t.valid[-2:])
+    result = []
+    for number in range(forms.pages(shape)):
+        at = forms.unravel(number, shape[:lead])
+        moved = tuple(add_index(o, index(i)) for o, i in zip(offsets[:lead], at, strict=True))
+        result.append(((*moved, *offsets[lead:]), window))
+    return result
+
+
+def _extent(e: Expr) -> int:
+    value = const_int(e)
+    assert value is not None, "a window has constant extents"
+    return value

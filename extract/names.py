@@ -1,0 +1,34 @@
+"""Names of emitted values: the author's where there is one, made from it where there is none."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+
+class Names:
+    """Hands out names that are defined once in a function."""
+
+    def __init__(self, taken: Iterable[str]) -> None:
+        self._reserved = set(taken)
+        self._used: set[str] = set()
+
+    def own(self, name: str) -> str | None:
+        """The author's name, if no emitted value bears it yet."""
+        if name in self._used:
+            return None
+        self._used.add(name)
+        return name
+
+    def derived(self, name: str, suffix: str) -> str:
+        """`name_suffix`, or the first of `name_suffix_1`, `name_suffix_2`, .. that is free."""
+        base = f"{name}_{suffix}"
+        candidate, n = base, 0
+        while candidate in self._used or candidate in self._reserved:
+            n += 1
+            candidate = f"{base}_{n}"
+        self._used.add(candidate)
+        return candidate
+
+    def release(self, name: str) -> None:
+        """Give a name back that was handed out for something that is not emitted after all."""
+        self._used.discard(name)
