@@ -139,8 +139,8 @@ _SCALAR: tuple[tuple[str, Fn, Allowed], ...] = (
     ("ands", lambda a, s: a & s, INTS),
     ("ors", lambda a, s: a | s, INTS),
 )
-#: shifts of a tile by a tile and, with an `s`, by a scalar: right shifts are arithmetic for signed, logical for
-#: unsigned types, an amount of the width or more shifts everything out
+#: shifts of a tile by a tile and, with an `s`, by a scalar: right shifts are arithmetic for signed, logical
+#: for unsigned types, an amount of the width or more shifts everything out
 _SHIFTS: tuple[tuple[str, Fn], ...] = (("shl", lambda a, b: a << b), ("shr", lambda a, b: a >> b))
 #: of three operands: `c` of tiles, `sc` with a scalar in the middle
 _TERNARY: tuple[tuple[str, Fn], ...] = (

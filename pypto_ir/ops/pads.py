@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+from pypto_ir.expr import index
 from pypto_ir.interp.values import UNDEFINED, Evaluation, RunError, Tile, numpy_dtype
 from pypto_ir.lazy import np
 from pypto_ir.linear import provably_equal, provably_gt, provably_negative
@@ -182,9 +183,7 @@ def _check_index(c: CallSite) -> TileType:
     if len(at) != source.rank:
         raise OpError(f"{c.op.name} has {len(at)} indices for a tile of rank {source.rank}")
     for i, extent in zip(at, source.shape, strict=True):
-        if provably_negative(i) or (
-            not provably_gt(extent, i) and provably_gt(add_index(i, extent), add_index(extent, extent))
-        ):
+        if provably_negative(i) or provably_gt(add_index(i, index(1)), extent):
             raise OpError(
                 f"{c.op.name} at {dims_text(at)} of a tile {dims_text(source.shape)}",
                 "indices are 0 up to the extent",

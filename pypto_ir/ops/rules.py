@@ -96,7 +96,7 @@ _KIND_TEXT = {
     Kind.TILE: "a tile",
     Kind.TENSOR: "a tensor",
     Kind.SCALAR: "a scalar",
-    Kind.TUPLE: "a literal tuple",
+    Kind.TUPLE: "a literal tuple of integer expressions",
     Kind.ANY: "a value",
 }
 

@@ -38,7 +38,7 @@ from pypto_ir.ops.rules import (
     same_as,
 )
 from pypto_ir.regions import broadcast
-from pypto_ir.types import Dims, TileType, TileView, tile_type
+from pypto_ir.types import TileType, TileView, tile_type
 
 CAST_MODES = ("none", "rint", "round", "floor", "ceil", "trunc", "odd")
 _MASK_ALIGN = 32  # bytes of a mask row are a multiple of this
@@ -197,13 +197,15 @@ for _name, _operands, _tiles in (
 # ---- selection ---------------------------------------------------------------------------------------------
 
 
-def _covers(c: CallSite, valid: Dims) -> None:
-    """Refuse a mask that is not proved to hold a bit for every valid cell."""
+def _covers(c: CallSite, source: TileType) -> None:
+    """Refuse a mask that is not proved to hold a bit for every valid cell of `source`."""
     mask = c.tile(0).valid
-    needed = (*valid[:-1], _ceil_div(valid[-1], 8))
-    if len(mask) != len(needed) or not all(map(provably_le, needed, mask)):
+    valid, whole = ((*d[:-1], _ceil_div(d[-1], 8)) for d in (source.valid, source.shape))
+    if len(mask) != len(valid) or not all(
+        provably_le(v, m) or provably_le(w, m) for v, w, m in zip(valid, whole, mask, strict=True)
+    ):
         raise OpError(
-            f"the mask of {c.op.name} has {dims_text(mask)} valid bytes where {dims_text(needed)} are needed"
+            f"the mask of {c.op.name} has {dims_text(mask)} valid bytes where {dims_text(valid)} are needed"
         )
 
 
@@ -214,7 +216,7 @@ def _sel_type(c: CallSite) -> TileType:
 
 def _sels_type(c: CallSite) -> TileType:
     require_dtype(c, 0, frozenset({DType.UINT8}))
-    _covers(c, c.tile(1).valid)
+    _covers(c, c.tile(1))
     return same_as(1)(c)
 
 
