@@ -1,7 +1,7 @@
 """Result types of op calls in printed reference programs: what a program states is what the type rules say.
 
-The reader here knows just enough of the printed form: parameters, annotated assignments of op calls, loops with
-carried values.
+The reader here knows just enough of the printed form: parameters, annotated assignments of op calls, loops
+with carried values.
 """
 
 from __future__ import annotations

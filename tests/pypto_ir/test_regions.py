@@ -1,4 +1,4 @@
-"""Valid regions: the forms of spec/tile_ir.md section 6 and every table row of spec/flatten.md 1.1, 2, 4.1."""
+"""Valid regions: the forms of spec/tile_ir.md section 6, the tables of spec/flatten.md 1.1, 2 and 4.1."""
 
 from __future__ import annotations
 
