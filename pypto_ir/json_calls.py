@@ -53,7 +53,7 @@ declare(
 )
 
 #: effect-only namespaces whose unknown ops are accepted without a type: they have no result
-_EFFECTS = ("system.", "pld.system.")
+EFFECTS = ("system.", "pld.system.")
 TASK_ID = ScalarType(DType.TASK_ID)
 
 
@@ -145,7 +145,7 @@ _FIXED_SCALARS = {"tile.tri": DType.INT32, "tile.random": DType.INT32}
 def _result_type(r: Reading, op: OpDef | None, call: Call, s: dict[str, Any], path: Path) -> Type:
     written = read_annotation(r, s["type"], (path, "type")) if "type" in s else None
     if op is None:
-        if written is None and "let" not in s and call.op.startswith(_EFFECTS):
+        if written is None and "let" not in s and call.op.startswith(EFFECTS):
             return UnknownType()
         if written is None or (written.whole is None and (written.shape is None or written.dtype is None)):
             why = f"the op {call.op[:60]} is not known" + (

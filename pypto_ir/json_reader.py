@@ -205,6 +205,6 @@ def _with_body(
         return f
     r.names.start(dynamic)
     for param in f.params:
-        r.names.visible[param.var.name] = param.var
+        r.names.visible.setdefault(param.var.name, param.var)
         r.names.defined.add(param.var.name)
     return replace(f, body=Statements(r, functions, f).block(value["body"], (path, "body"), None))

@@ -82,6 +82,8 @@ class Statements:
             at: Path = (path, i)
             with suppress(Bad):
                 kind = self._kind(value, at)
+                loc = value.get("loc")
+                r.statement, r.loc = label(kind, value), loc if type(loc) is str else None
                 if kind in TERMINATORS:
                     self._place_of_terminator(kind, at, i == last, yields)
                 ends = kind == ("return" if yields is None else "yield")
@@ -110,10 +112,8 @@ class Statements:
                 if not kinds
                 else f"found the keys {' and '.join(kinds)} in one statement"
             )
+            self._bind_all(value, path)
             r.fail("J501", path, f"{what}, allowed is one of {', '.join(KEYS)}")
-        r.statement = label(kinds[0], value)
-        loc = value.get("loc")
-        r.loc = loc if isinstance(loc, str) else None
         return kinds[0]
 
     def _place_of_terminator(self, kind: str, path: Path, last: bool, yields: int | None) -> None:

@@ -106,7 +106,10 @@ def read_annotation(r: Reading, value: Any, path: Path) -> Written:
     """The type at a statement, complete or partial."""
     kind = _kind(value)
     keys = _KINDS[kind] if kind in _FIELDLESS or kind in ("scalar", "tuple", "array") else _PARTIAL
-    return _read(r, r.object(value, path, "a type", keys), path, kind)
+    fields = r.object(value, path, "a type", keys)
+    if "tensor" in fields and "tile" in fields:
+        r.fail("J401", path, "found a type that is both a tensor and a tile")
+    return _read(r, fields, path, kind)
 
 
 def _kind(value: Any) -> str | None:
@@ -138,7 +141,7 @@ def _read_shaped(r: Reading, w: Written, fields: dict[str, Any]) -> None:
         at = (w.path, key)
         try:
             match key:
-                case "tensor" | "tile":
+                case "tensor" | "tile" if key == w.kind:
                     w.shape = _shape(r, value, at, key)
                 case "dtype":
                     w.dtype = _dtype(r, value, at)
@@ -162,8 +165,6 @@ def _read_shaped(r: Reading, w: Written, fields: dict[str, Any]) -> None:
             bad = True
     if bad:
         raise Bad
-    if "tensor" in fields and "tile" in fields:
-        r.fail("J401", w.path, "found a type that is both a tensor and a tile")
     for key, extents in (("valid", w.valid), ("stride", w.stride)):
         if extents is not None and w.shape is not None and len(extents) != len(w.shape):
             r.fail("J106", (w.path, key), f"found {len(extents)} extents, the shape has {len(w.shape)}")

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 from pypto_ir.expr import Expr, Var, transform
-from pypto_ir.json_calls import TASK_ID, plain_dtype, result_types
+from pypto_ir.json_calls import EFFECTS, TASK_ID, plain_dtype, result_types
 from pypto_ir.json_dump import dump_annotation, dump_expr, dump_keywords, dump_literal, dump_type
 from pypto_ir.json_layout import Line, Open, layout
 from pypto_ir.json_reader import FORMAT
@@ -122,7 +122,7 @@ class _Statements:
                 return result
             case Eval(value=value):
                 result = Line(self.value(value))
-                if isinstance(value, Call) and find_op(value.op) is None:
+                if isinstance(value, Call) and find_op(value.op) is None and not value.op.startswith(EFFECTS):
                     result["type"] = dump_type(UnknownType())
                 return result
             case Return(values=values):
