@@ -97,30 +97,33 @@ class _Encoder:
         """Give a value its number, its term, and the facts of its type."""
         t = var.type
         assert isinstance(t, TileType)
-        shape = t.static_shape
         number = self.out.numbers[var.name] = len(self.out.types)
         self.out.types.append(t)
         c = self.commands
         c.set("value", number, term)
-        if shape is None:
+        if t.static_shape is None:
             return
+        kind = self.kind(t)
+        c.set("kind", c.call("value", number), kind)
+
+    def kind(self, t: TileType) -> int:
+        """The number of a type; what it says of its values is stated once."""
+        number = self.tables.kinds.number(t)
+        if not self.once("kind", number):
+            return number
+        shape, c = _static(t), self.commands
         self.shape(shape)
-        v = c.call("value", number)
-        c.set("shape", v, shape)
-        c.set("width", v, t.dtype.bytes)
-        flat = forms.flat_type(t)
-        kind, flat_kind = self.tables.kinds.number(t), self.tables.kinds.number(flat)
-        c.set("kind", v, kind)
-        if self.once("flat-kind", kind):
-            c.set("flat-kind", kind, flat_kind)
-        if self.once("flat-kind", flat_kind):
-            c.set("flat-kind", flat_kind, flat_kind)
+        c.set("kind-shape", number, shape)
+        c.set("kind-width", number, t.dtype.bytes)
         if forms.rows_prefix(t):
-            c.set("region", v, self.tables.regions.number(forms.region(t)))
+            c.set("kind-region", number, self.tables.regions.number(forms.region(t)))
+        c.fact("kind-rows-prefix" if forms.rows_prefix(t) else "kind-gaps", number)
         if forms.even_pages(t):
-            c.fact("even-pages", v)
+            c.fact("kind-even-pages", number)
         if forms.whole(t):
-            c.fact("whole", v)
+            c.fact("kind-whole", number)
+        c.set("flat-kind", number, number if t.rank <= 2 else self.kind(forms.flat_type(t)))
+        return number
 
     def once(self, what: str, number: int) -> bool:
         """True the first time that a table entry is seen."""
@@ -129,10 +132,6 @@ class _Encoder:
             return False
         self._entries.add(key)
         return True
-
-    def flat_facts(self, name: str) -> None:
-        t = self.out.types[self.out.numbers[name]]
-        self.commands.fact("rows-prefix" if forms.rows_prefix(t) else "gaps", self.value(name))
 
     def shape(self, shape: forms.Shape) -> None:
         """Shape arithmetic for a shape and what its carriers have."""
@@ -158,13 +157,10 @@ class _Encoder:
         assert isinstance(t, TileType)
         number = self.tables.leaves.number(LeafEntry(var.name, t, carried))
         self.define(var, self.commands.call("Leaf", number))
-        v = self.value(var.name)
-        if t.rank <= 2 or (carried and forms.rows_prefix(t)):
-            self.commands.fact("rows-prefix", v)
-        elif carried:
-            self.commands.fact("obstacle", v, "gaps")
+        if t.rank <= 2 or carried:
+            self.commands.fact("handed-on", number)
         else:
-            self.commands.fact("obstacle", v, "given")
+            self.commands.fact("obstacle", self.value(var.name), "given")
 
     def demand(self, e: Expr) -> None:
         if isinstance(e, Var) and e.name in self.out.numbers:
@@ -180,7 +176,6 @@ class _Encoder:
         if is_value(s):
             assert isinstance(s, Assign)
             self.tile(s.target, s.value)  # type: ignore[arg-type]
-            self.flat_facts(s.target.name)
             return
         if is_store(s):
             self.store(s)  # type: ignore[arg-type]

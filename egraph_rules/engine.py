@@ -11,7 +11,7 @@ import importlib.machinery
 import importlib.util
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -220,15 +220,17 @@ class _Reader:
 class Engine:
     """An e-graph with the rules loaded, used for one function after another.
 
-    `without` leaves out rules by name, or whole files by their ruleset's name, for ablation.
+    `without` leaves out rules by name, or whole files by their ruleset's name, for ablation. `texts` takes the place of rule files by
+    name, for experiments with other rules.
     """
 
-    def __init__(self, without: frozenset[str] = frozenset()) -> None:
+    def __init__(self, without: frozenset[str] = frozenset(), texts: Mapping[str, str] | None = None) -> None:
         b = bindings()
         self._egraph = b.EGraph()
         for name in RULE_FILES:
             # one command at a time: the text parser of egglog 13 is quadratic in what it is given
-            commands = [c for text in _commands(rule_text(name)) for c in self._egraph.parse_program(text, f"{name}.egg")]
+            source = texts[name] if texts and name in texts else rule_text(name)
+            commands = [c for text in _commands(source) for c in self._egraph.parse_program(text, f"{name}.egg")]
             self._egraph.run_program(*(c for c in commands if _kept(c, name, without)))
         self._rulesets = RULE_FILES[1:]
 

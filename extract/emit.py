@@ -342,33 +342,53 @@ class _Emitter:
         return packed
 
     def page(self, c: int, number: int) -> Var:
-        """Page `number` of a family: emitted where nobody emitted it yet."""
-        key = (c, number)
-        for frame in reversed(self.frames):
-            if key in frame.pages:
-                return frame.pages[key]
-        node = self.choice.best(c).node
-        var = self.make_page(c, node, number)
-        if node.name not in ("One", "Spread", "WithPages"):
-            self.remember(self.frames[-1].pages, key, var)
-        return var
-
-    def make_page(self, c: int, node: ENode, number: int) -> Var:
-        match node.name:
-            case "One":
-                return self.tile(node.children[0])
-            case "Spread":
-                source, target = node.data
-                return self.page(node.children[0], forms.spread_index(number, source, target))
-            case "WithPages":
-                placed = self.graph.tables.pages[node.data[0]]
-                if number in placed:
-                    return self.page(node.children[1], placed.index(number))
-                return self.page(node.children[0], number)
-            case "RowsOf":
+        """Page `number` of a family, emitted with what it reads where nobody emitted it yet."""
+        wanted = self.source(c, number)
+        stack = [wanted]
+        while stack:
+            top = stack[-1]
+            if self.seen_page(top) is not None:
+                stack.pop()
+                continue
+            node = self.choice.best(top[0]).node
+            if node.name in ("RowsOf", "One"):
                 operands: tuple[Expr, ...] = (self.tile(node.children[0]),)
-            case _:
-                operands = tuple(self.page(child, number) for child in node.children)
+            else:
+                reads = [self.source(child, top[1]) for child in node.children]
+                waiting = [r for r in reads if self.seen_page(r) is None]
+                if waiting:
+                    stack.extend(reversed(waiting))
+                    continue
+                operands = tuple(self.seen_page(r) for r in reads)  # type: ignore[misc]
+            self.remember(self.frames[-1].pages, top, self.make_page(top, node, operands))
+        found = self.seen_page(wanted)
+        assert found is not None
+        return found
+
+    def seen_page(self, key: tuple[int, int]) -> Var | None:
+        return next((f.pages[key] for f in reversed(self.frames) if key in f.pages), None)
+
+    def source(self, c: int, number: int) -> tuple[int, int]:
+        """The family and page that page `number` of c is, through spreads and writes of whole pages."""
+        while True:
+            node = self.choice.best(c).node
+            match node.name:
+                case "Spread":
+                    number = forms.spread_index(number, *node.data)
+                    c = node.children[0]
+                case "WithPages":
+                    placed = self.graph.tables.pages[node.data[0]]
+                    inside = number in placed
+                    number = placed.index(number) if inside else number
+                    c = node.children[1 if inside else 0]
+                case _:
+                    return c, number
+
+    def make_page(self, key: tuple[int, int], node: ENode, operands: tuple[Expr, ...]) -> Var:
+        if node.name == "One":
+            assert isinstance(operands[0], Var)
+            return operands[0]
+        c, number = key
         call, made = page_call(self.graph, node, number, operands)
         return self.assign(self.names.derived(self.hint(c), str(number)), call, made, None)
 
