@@ -1,8 +1,9 @@
 """Which buffer a tile value lies in, which part of it, and which writes into it the value does not know of.
 
-A value is a few alternatives (a branch or a loop that may run zero times gives more than one), each a `Ref`: a buffer, a box in the buffer's
-coordinates, and what has been written to the buffer since. For `w = slice(a, [16, 32], [t * 16, 0])`, `p = matmul_acc(w, ..)`, `p` is
-the box rows t*16..t*16+16 of a's buffer and knows of its own write; `a` misses that write, and reading `a` now would read `p`'s data.
+A value is a few alternatives (a branch or a loop that may run zero times gives more than one), each a `Ref`:
+a buffer, a box in the buffer's coordinates, and what has been written to the buffer since. For `w = slice(a,
+[16, 32], [t * 16, 0])`, `p = matmul_acc(w, ..)`, `p` is the box rows t*16..t*16+16 of a's buffer and knows of
+its own write; `a` misses that write, and reading `a` now would read `p`'s data.
 """
 
 from __future__ import annotations
@@ -83,7 +84,8 @@ class Write:
 class Ref:
     """A place in a buffer: `seen` writes of the buffer's log are part of the value except those in `missing`.
 
-    `exact` tells that the value's coordinates are the buffer's, shifted by the box, so that a slice of it is a smaller box."""
+    `exact` tells that the value's coordinates are the buffer's, shifted by the box, so that a slice of it is
+    a smaller box."""
 
     buffer: int
     box: Box | None
@@ -97,7 +99,9 @@ Value: TypeAlias = tuple[Ref, ...]
 
 @dataclass(slots=True)
 class Buffers:
-    """All buffers met so far, each with the log of its writes, and a journal that lets the writes of an arm be taken back."""
+    """All buffers met so far, each with the log of its writes, and a journal that lets the writes of an arm
+    be taken back.
+    """
 
     names: list[str] = field(default_factory=list)
     blank: list[bool] = field(default_factory=list)
@@ -127,7 +131,9 @@ class Buffers:
         return Ref(ref.buffer, ref.box, ref.exact, len(self.logs[ref.buffer]), missing)
 
     def settle(self, value: Value) -> Value:
-        """`value` with its missed writes listed, as seen from here; what is written later in other arms or trips is not its concern."""
+        """`value` with its missed writes listed, as seen from here; what is written later in other arms or
+        trips is not its concern.
+        """
         return tuple(self.knows_all(ref, self.missed(ref)) for ref in value)
 
     def merge(self, settled: Iterable[Value]) -> Value:

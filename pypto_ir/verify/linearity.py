@@ -1,13 +1,16 @@
-"""Linearity: no tile is read after an op in place overwrote its buffer, in the same trip of a loop or a later one.
+"""Linearity: no tile is read after an op in place overwrote its buffer, in the same trip of a loop or a later
+one.
 
-Programs mean what they mean by value; on the chip an op in place changes what every view and every older name of its buffer shows. So in
-`y = assemble(x, s, [0, 0])`, `z = add(x, x)` the add reads the wrong data: V201. The chain `x1 = assemble(x0, ..)`,
-`x2 = assemble(x1, ..)` is fine, and so is a window that is written and put back where it was taken (`spec/flatten.md` 8.5):
-`w = slice(a, s, o)`, `p = matmul_acc(w, ..)`, `b = assemble(a, p, o)`: the assemble finds its data in place already.
+Programs mean what they mean by value; on the chip an op in place changes what every view and every older name
+of its buffer shows. So in `y = assemble(x, s, [0, 0])`, `z = add(x, x)` the add reads the wrong data: V201.
+The chain `x1 = assemble(x0, ..)`, `x2 = assemble(x1, ..)` is fine, and so is a window that is written and put
+back where it was taken (`spec/flatten.md` 8.5): `w = slice(a, s, o)`, `p = matmul_acc(w, ..)`, `b =
+assemble(a, p, o)`: the assemble finds its data in place already.
 
-Statements are followed in order with concrete buffers. A loop that writes is followed for two trips, or until its carries repeat
-(at most 8); offsets that depend on the trip are different unknowns in each trip. Where nests of such loops would take more than `WORK`
-visits, inner loops are followed once per later trip of an outer one.
+Statements are followed in order with concrete buffers. A loop that writes is followed for two trips, or until
+its carries repeat (at most 8); offsets that depend on the trip are different unknowns in each trip. Where
+nests of such loops would take more than `WORK` visits, inner loops are followed once per later trip of an
+outer one.
 """
 
 from __future__ import annotations
@@ -39,7 +42,8 @@ _NODES = 48
 
 @dataclass(frozen=True, slots=True)
 class Violation:
-    """`reader` reads `var` although `write` changed its `buffer` (the name that the buffer was made for) after `var` was computed.
+    """`reader` reads `var` although `write` changed its `buffer` (the name that the buffer was made for)
+    after `var` was computed.
 
     `scratch` tells that the write left garbage in an operand used as scratch."""
 
@@ -53,7 +57,9 @@ class Violation:
 
 
 def linearity(function: Function, path: StmtPath = ()) -> list[Diagnostic]:
-    """One diagnostic for each violation of a function, in order of the readers; `path` is the function's own path."""
+    """One diagnostic for each violation of a function, in order of the readers; `path` is the function's own
+    path.
+    """
     bag = Diagnostics()
     for v in violations(function, path):
         did = "used its buffer as scratch" if v.scratch else "wrote its buffer in place"
@@ -65,7 +71,9 @@ def linearity(function: Function, path: StmtPath = ()) -> list[Diagnostic]:
 
 
 def violations(function: Function, path: StmtPath = ()) -> list[Violation]:
-    """Every read of an overwritten tile in a function, in the order in which following the statements meets them."""
+    """Every read of an overwritten tile in a function, in the order in which following the statements meets
+    them.
+    """
     walk = _Walk(_exact_work(function.body) > WORK)
     for param in function.params:
         if isinstance(param.var.type, TileType):
@@ -243,7 +251,9 @@ class _Walk:
         return box.part(tuple(self.offset(e, "at") for e in offset.items), shape)
 
     def put_back(self, call: Call, base: Value) -> Value | None:
-        """The result of an assemble that puts a written window back where it was taken, or None where it is none."""
+        """The result of an assemble that puts a written window back where it was taken, or None where it is
+        none.
+        """
         source = self.value(call.args[1])
         if not base or len(source) != len(base):
             return None
@@ -259,7 +269,9 @@ class _Walk:
         return tuple(result)
 
     def view(self, call: Call, source: Value) -> Value:
-        """The places of a view of `source`: a smaller box for a slice, the same one in other coordinates for the others."""
+        """The places of a view of `source`: a smaller box for a slice, the same one in other coordinates for
+        the others.
+        """
         if call.op != "tile.slice" or len(call.args) < 3 or not isinstance(call.args[1], MakeTuple):
             return tuple(Ref(r.buffer, r.box, r.exact and call.op in _SAME_COORDINATES, r.seen, r.missing) for r in source)
         sizes = tuple(const_int(e) for e in call.args[1].items)
@@ -368,7 +380,9 @@ def _trip_count(s: For | While) -> int | None:
 
 
 def _pattern(carried: list[Value], outside: int) -> object:
-    """What carries are to the loop: which buffers from outside, which from earlier trips, and which of them are one."""
+    """What carries are to the loop: which buffers from outside, which from earlier trips, and which of them
+    are one.
+    """
     numbers: dict[int, int] = {}
     return tuple(
         tuple(

@@ -1,7 +1,8 @@
 """Paths to statements and the places of their diagnostics.
 
-The second statement in the then-arm of the fourth statement of the first function is `("functions", 0, "body", 3, "then", 1)`, printed as
-`$.functions[0].body[3].then[1]`: the path at which the JSON form of the program has it.
+The second statement in the then-arm of the fourth statement of the first function is `("functions", 0,
+"body", 3, "then", 1)`, printed as `$.functions[0].body[3].then[1]`: the path at which the JSON form of the
+program has it.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
 """SSA form, scopes and the shape of blocks.
 
-A name is defined once in a function and used only where its definition is in view: names of a loop body or an arm end with it, names of a
-scope's body stay. A loop with two carries ends its body with a yield of two values and has two results; both arms of a branch with results
-yield. For example, `for k: carry acc = a; yield acc1, acc2` is S106 (1 carry, 2 values yielded).
+A name is defined once in a function and used only where its definition is in view: names of a loop body or an
+arm end with it, names of a scope's body stay. A loop with two carries ends its body with a yield of two
+values and has two results; both arms of a branch with results yield. For example, `for k: carry acc = a;
+yield acc1, acc2` is S106 (1 carry, 2 values yielded).
 """
 
 from __future__ import annotations
@@ -79,7 +80,9 @@ class _FunctionCheck:
                     self.visible.add(name)
 
     def block(self, block: Block, path: StmtPath, owner: Stmt | None) -> list[str]:
-        """Check a block; returns the names that it defines at its own level, which are in view when this returns."""
+        """Check a block; returns the names that it defines at its own level, which are in view when this
+        returns.
+        """
         added: list[str] = []
         ended: Stmt | None = None
         for i, s in enumerate(block):

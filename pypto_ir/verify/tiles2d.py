@@ -1,8 +1,9 @@
 """TileOps2D: what in-core functions may hold after lowering (`spec/flatten.md` section 12).
 
-For every `tile.*` call except `tile.load` and `tile.store`, in this order: its result is no tile of more than two dims, a transpose has its
-scratch operand, an assemble has a literal offset of two elements, no tile operand has more than two dims. `tile.add` of two [2, 3, 4]
-tiles gives V101 (result) and V104 (operand), once each.
+For every `tile.*` call except `tile.load` and `tile.store`, in this order: its result is no tile of more than
+two dims, a transpose has its scratch operand, an assemble has a literal offset of two elements, no tile
+operand has more than two dims. `tile.add` of two [2, 3, 4] tiles gives V101 (result) and V104 (operand), once
+each.
 """
 
 from __future__ import annotations
@@ -23,7 +24,9 @@ declare(
 
 
 def tile_ops_2d(function: Function, path: StmtPath = ()) -> list[Diagnostic]:
-    """What keeps a function from TileOps2D; nothing for kinds other than InCore, AIC and AIV. `path` is the function's own path."""
+    """What keeps a function from TileOps2D; nothing for kinds other than InCore, AIC and AIV. `path` is the
+    function's own path.
+    """
     bag = Diagnostics()
     if function.in_core:
         for at, s in walk_paths(function.body, (*path, "body")):

@@ -1,8 +1,10 @@
-"""Types: every call is deduced again and must agree with what it is assigned to; carries, arguments and conditions must fit.
+"""Types: every call is deduced again and must agree with what it is assigned to; carries, arguments and
+conditions must fit.
 
-An annotation may refine a deduced type (memory space, view, valid region) but not change its dtype or shape, with two exceptions
-(`spec/tile_ir.md` section 8): a load or create of rank > 2 may carry a 2-D type, [2, 3, 4] as [6, 4], and a load of a rank-5 window
-any tile type with as many elements. Extents are compared as normal forms: `n + n` and `2 * n` agree, `n` and `m` do not.
+An annotation may refine a deduced type (memory space, view, valid region) but not change its dtype or shape,
+with two exceptions (`spec/tile_ir.md` section 8): a load or create of rank > 2 may carry a 2-D type, [2, 3,
+4] as [6, 4], and a load of a rank-5 window any tile type with as many elements. Extents are compared as
+normal forms: `n + n` and `2 * n` agree, `n` and `m` do not.
 """
 
 from __future__ import annotations
@@ -60,7 +62,7 @@ class _TypeCheck:
                 self.function_call(call, targets, s, at)
             case Eval(value=FunctionCall() | Submit() as call):
                 self.function_call(call, None, s, at)
-            case Assign(targets=targets, value=value):
+            case Assign(targets=targets, value=value) if not isinstance(value, Call | FunctionCall | Submit):
                 self.scalar(value, s, at)
                 if not _agree(targets[0].type, type_of(value)):
                     self.differs("T201", targets[0].name, targets[0].type, type_of(value), s, at)
@@ -117,12 +119,12 @@ class _TypeCheck:
             results = (*results, ScalarType(DType.TASK_ID))
         one = targets[0].type
         whole = len(targets) == 1 and isinstance(one, TupleType)
-        stated = one.items if isinstance(one, TupleType) and whole else tuple(target.type for target in targets)
-        if len(stated) != len(results):
-            self.add("T203", f"{callee.name} gives {len(results)} results, {len(stated)} are taken", s, at)
-        for i, (taken, result) in enumerate(zip(stated, results, strict=False)):
-            if not _fits(result, taken):
-                self.differs("T201", f"result {i} of {callee.name}", taken, result, s, at)
+        taken = one.items if isinstance(one, TupleType) and whole else tuple(target.type for target in targets)
+        if len(taken) != len(results):
+            self.add("T203", f"{callee.name} gives {len(results)} results, {len(taken)} are taken", s, at)
+        for i, (t, result) in enumerate(zip(taken, results, strict=False)):
+            if not _fits(result, t):
+                self.differs("T201", f"result {i} of {callee.name}", t, result, s, at)
 
     def loop(self, s: For | While, at: StmtPath) -> None:
         if isinstance(s, While):
