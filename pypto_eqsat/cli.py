@@ -19,7 +19,7 @@ from typing import Any, NoReturn
 from pypto_eqsat.files import UsageFault
 from pypto_ir.diagnostics import Diagnostic, Place, Refused, Severity, declare
 
-declare(X001="an internal fault was caught; nothing was written")
+declare(X900="an internal fault was caught; nothing was written")
 
 DONE, REFUSED, USAGE, LIMIT, INTERRUPTED = 0, 1, 2, 3, 130
 DEBUG = "PYPTO_EQSAT_DEBUG"
@@ -76,7 +76,7 @@ def _internal(fault: Exception) -> Diagnostic:
     notes = "".join(f"; {note}" for note in getattr(fault, "__notes__", ()))
     message = f"internal fault in {_where(fault.__traceback__)}: {what}{notes}"
     help = f"this is a bug: run it again with {DEBUG}=1 and report the traceback together with the input file"
-    return Diagnostic("X001", message, Place(), help)
+    return Diagnostic("X900", message, Place(), help)
 
 
 def _where(trace: TracebackType | None) -> str:

@@ -9,6 +9,9 @@ from __future__ import annotations
 import argparse
 import difflib
 import json
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any
 
 from pypto_eqsat.cli import DONE, LIMIT, REFUSED, report
@@ -17,23 +20,48 @@ from pypto_ir.diagnostics import Diagnostic, Refused, Severity
 from pypto_ir.stmt import Program, walk
 
 
-def load(path: str) -> Program:
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A program and the text that it was read from, which gives diagnostics their lines."""
+
+    program: Program
+    text: str
+    name: str
+
+    def located(self, diagnostics: Iterable[Diagnostic]) -> list[Diagnostic]:
+        from pypto_ir.json_findings import in_file
+
+        return in_file(diagnostics, self.text, self.name)
+
+    @contextmanager
+    def locating(self) -> Iterator[None]:
+        """Work on the program whose refusals get the lines of the file."""
+        try:
+            yield
+        except Refused as refused:
+            raise Refused(self.located(refused.diagnostics)) from None
+
+
+def load(path: str) -> Source:
     """The program of a file or of standard input, not verified yet."""
     from pypto_ir.json_reader import read_program
+    from pypto_ir.json_text import decode
 
-    return read_program(read_input(path), display_name(path))
+    name = display_name(path)
+    text = decode(read_input(path), name)
+    return Source(read_program(text, name), text, name)
 
 
-def load_verified(path: str) -> Program:
+def load_verified(path: str) -> Source:
     """A program that the verifier has nothing against; its warnings are printed. Raises `Refused`."""
     from pypto_ir.verify import verify_program
 
-    program = load(path)
-    diagnostics = verify_program(program)
+    source = load(path)
+    diagnostics = source.located(verify_program(source.program))
     if any(d.severity is Severity.ERROR for d in diagnostics):
         raise Refused(diagnostics)
     report(diagnostics)
-    return program
+    return source
 
 
 def optimize(arguments: argparse.Namespace) -> int:
@@ -46,7 +74,7 @@ def optimize(arguments: argparse.Namespace) -> int:
     check_writable(output)
     if stats is not None:
         check_writable(stats)
-    program = load_verified(arguments.input)
+    source = load(arguments.input)
 
     from pypto_eqsat.driver import optimize as optimize_program
     from pypto_ir.json_writer import write_program
@@ -58,8 +86,9 @@ def optimize(arguments: argparse.Namespace) -> int:
     }
     if arguments.validate_seconds is not None:
         options["validate_seconds"] = arguments.validate_seconds
-    result = optimize_program(program, **options)
-    report(result.diagnostics)
+    with source.locating():
+        result = optimize_program(source.program, **options)
+    report(source.located(result.diagnostics))
     write_atomically(output, write_program(result.program).encode())
     if stats is not None:
         write_atomically(stats, (json.dumps(result.stats, indent=1, ensure_ascii=False) + "\n").encode())
@@ -83,10 +112,11 @@ def _unknown(what: str, name: str, known: Any) -> UsageFault:
 
 
 def check(arguments: argparse.Namespace) -> int:
-    program = load_verified(arguments.input)
+    source = load_verified(arguments.input)
+    program = source.program
     count = len(program.functions)
     statements = sum(1 for f in program.functions for _ in walk(f.body))
-    text = f"{display_name(arguments.input)}: {count} function{'s' * (count != 1)}"
+    text = f"{source.name}: {count} function{'s' * (count != 1)}"
     if not arguments.two_d:
         print(f"{text}, {statements} statement{'s' * (statements != 1)}")
         return DONE
@@ -96,7 +126,7 @@ def check(arguments: argparse.Namespace) -> int:
         return DONE
     names = [f.name for f in program.functions if any(d.place.function == f.name for d in bad)]
     print(f"{text}, not 2-D: {', '.join(names)}")
-    report(bad)
+    report(source.located(bad))
     return REFUSED
 
 
@@ -114,7 +144,9 @@ def _not_two_d(program: Program) -> list[Diagnostic]:
 def run(arguments: argparse.Namespace) -> int:
     from pypto_eqsat.run_command import run_function
 
-    return run_function(load_verified(arguments.input), arguments)
+    source = load_verified(arguments.input)
+    with source.locating():
+        return run_function(source.program, arguments)
 
 
 def rules(arguments: argparse.Namespace) -> int:

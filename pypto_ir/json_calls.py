@@ -264,14 +264,13 @@ def _fits(given: Type, wanted: Type) -> bool:
             return True
         case ScalarType(dtype=a), ScalarType(dtype=b):
             return a is b or (a.is_index_like and b.is_index_like)
-        case (TensorType(), TensorType()) | (TileType(), TileType()):
-            pairs = [(const_int(x), const_int(y)) for x, y in zip(given.shape, wanted.shape, strict=False)]
-            dims = len(given.shape) == len(wanted.shape) and all(
-                x == y or x is None or y is None for x, y in pairs
-            )
-            return dims and given.dtype is wanted.dtype
-        case TupleType(items=a), TupleType(items=b):
-            return len(a) == len(b) and all(map(_fits, a, b))
+        case (TensorType(shape=s, dtype=a), TensorType(shape=z, dtype=b)) | (
+            TileType(shape=s, dtype=a), TileType(shape=z, dtype=b)
+        ):  # fmt: skip
+            pairs = [(const_int(x), const_int(y)) for x, y in zip(s, z, strict=False)]
+            return a is b and len(s) == len(z) and all(x == y or x is None or y is None for x, y in pairs)
+        case TupleType(items=s), TupleType(items=z):
+            return len(s) == len(z) and all(map(_fits, s, z))
     return type(given) is type(wanted)
 
 

@@ -8,11 +8,12 @@ one run.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from pypto_ir.diagnostics import Diagnostic, Place, Refused
-from pypto_ir.json_place import Path, locate, path_text, positions, steps
+from pypto_ir.json_place import Path, locate, path_text, positions, steps, steps_of
 
 #: findings after which reading stops
 MAX_FINDINGS = 1000
@@ -79,6 +80,26 @@ def refuse_if_any(findings: list[Finding], text: str, file: str | None, repeated
         )
     result.sort(key=lambda pair: pair[0])
     raise Refused([diagnostic for _, diagnostic in result])
+
+
+def in_file(diagnostics: Iterable[Diagnostic], text: str, file: str | None) -> list[Diagnostic]:
+    """Diagnostics about a program with the lines and columns of the text that it was read from, by their JSON
+    paths."""
+    items = list(diagnostics)
+    paths = [steps_of(d.place.path) if d.place.path else None for d in items]
+    located = locate(text, (p for p in paths if p is not None))
+    where = positions(text, located.values.values())
+    result: list[Diagnostic] = []
+    for d, path in zip(items, paths, strict=True):
+        if d.place.line is None and path is not None:
+            while path not in located.values and path:
+                path = path[:-1]
+            line, column = where.get(located.values.get(path, 0), (1, 1))
+            d = replace(d, place=replace(d.place, file=file, line=line, column=column))
+        elif d.place.file is None:
+            d = replace(d, place=replace(d.place, file=file))
+        result.append(d)
+    return result
 
 
 def _offset(

@@ -39,16 +39,16 @@ def _write(value: Any, indent: int, prefix: str, suffix: str, out: list[str]) ->
         if len(lead) + len(text) + len(suffix) <= WIDTH:
             out.append(lead + text + suffix)
             return
-    is_list = isinstance(value, list)
-    out.append(lead + ("[" if is_list else "{"))
-    parts = (
-        [("", v) for v in value]
-        if is_list
-        else [(json.dumps(k, ensure_ascii=False) + ": ", v) for k, v in value.items()]
-    )
+    if isinstance(value, dict):
+        brackets = "{}"
+        parts = [(json.dumps(k, ensure_ascii=False) + ": ", v) for k, v in value.items()]
+    else:
+        brackets = "[]"
+        parts = [("", v) for v in value]
+    out.append(lead + brackets[0])
     for i, (key, part) in enumerate(parts):
         _write(part, indent + 1, key, "," if i < len(parts) - 1 else "", out)
-    out.append(" " * indent + ("]" if is_list else "}") + suffix)
+    out.append(" " * indent + brackets[1] + suffix)
 
 
 def _must_open(value: Any) -> bool:

@@ -19,6 +19,7 @@ Path: TypeAlias = "tuple[Path, str | int] | None"
 _TOKEN = re.compile(
     r'[ \t\n\r]*(?:([{}\[\],:])|("[^"\\]*(?:\\.[^"\\]*)*")|([^ \t\n\r{}\[\],:"]+))', re.DOTALL
 )
+_STEP = re.compile(r"\.([A-Za-z_][A-Za-z0-9_]*)|\[(\d+)\]")
 _PLAIN_KEY = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 
 
@@ -59,6 +60,16 @@ def path_text(parts: Iterable[str | int]) -> str:
         else:
             text += f"[{part[:60]!a}]"
     return text
+
+
+def steps_of(path: str) -> tuple[str | int, ...]:
+    """The steps of a path in the usual spelling, as far as they are plain keys and numbers."""
+    result: list[str | int] = []
+    at = 1
+    while found := _STEP.match(path, at):
+        result.append(found[1] if found[1] is not None else int(found[2]))
+        at = found.end()
+    return tuple(result)
 
 
 def locate(text: str, paths: Iterable[tuple[str | int, ...]]) -> Located:

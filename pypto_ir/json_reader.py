@@ -137,10 +137,12 @@ def _signature(r: Reading, value: Any, path: Path, dynamic: tuple[Var, ...]) -> 
         )
     with suppress(Bad):
         f = replace(f, attrs=read_keywords(r, fields.get("attrs", {}), (path, "attrs"), "the attributes"))
+    texts: dict[str, Any] = {}
     for key in ("level", "role", "external_source", "verbatim"):
         if key in fields:
             with suppress(Bad):
-                f = replace(f, **{key: r.string(fields[key], (path, key), key)})
+                texts[key] = r.string(fields[key], (path, key), key)
+    f = replace(f, **texts)
     if "auto_scope" in fields:
         with suppress(Bad):
             f = replace(f, auto_scope=r.flag(fields["auto_scope"], (path, "auto_scope"), "auto_scope"))

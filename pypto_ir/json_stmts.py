@@ -105,15 +105,11 @@ class Statements:
         r = self.r
         if type(value) is not dict:
             r.fail("J101", path, f"found {found(value)}, allowed is a statement, an object")
-        kinds = [key for key in value if key in KEYS]
+        kinds: list[str] = [key for key in value if key in KEYS]
         if len(kinds) != 1:
-            what = (
-                f"found {found(value)}"
-                if not kinds
-                else f"found the keys {' and '.join(kinds)} in one statement"
-            )
+            what = f"the keys {' and '.join(kinds)} in one statement" if kinds else found(value)
             self._bind_all(value, path)
-            r.fail("J501", path, f"{what}, allowed is one of {', '.join(KEYS)}")
+            r.fail("J501", path, f"found {what}, allowed is one of {', '.join(KEYS)}")
         return kinds[0]
 
     def _place_of_terminator(self, kind: str, path: Path, last: bool, yields: int | None) -> None:

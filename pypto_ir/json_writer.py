@@ -7,7 +7,7 @@ that the registry does not know, and for the 2-D tile that a flattened load make
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypeVar
 
 from pypto_ir.expr import Expr, Var, transform
 from pypto_ir.json_calls import EFFECTS, TASK_ID, plain_dtype, result_types
@@ -41,6 +41,8 @@ from pypto_ir.stmt import (
     definitions,
 )  # fmt: skip
 from pypto_ir.types import TupleType, Type, UnknownType
+
+_Object = TypeVar("_Object", bound=dict[str, Any])
 
 
 def write_program(program: Program) -> str:
@@ -220,7 +222,7 @@ def _submit_fields(fields: Keywords) -> dict[str, Any]:
     return result
 
 
-def _with(result: Any, **parts: Any) -> Any:
+def _with(result: _Object, **parts: Any) -> _Object:
     """`result` with the parts that are not empty."""
     result.update({key: part for key, part in parts.items() if part})
     return result

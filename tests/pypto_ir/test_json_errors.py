@@ -59,7 +59,7 @@ def only(diagnostics: list[Diagnostic]) -> tuple[str, str | None]:
         ('{"a":' * 10_000 + "1" + "}" * 10_000, "J004", 1, 5 * MAX_NESTING + 1),
         ("[" * 150 + "]" * 150, "J004", 1, MAX_NESTING + 1),
     ],
-)  # fmt: skip
+)
 def test_text_that_is_no_json_is_refused_with_its_place(text: str, code: str, line: int, column: int) -> None:
     (d,) = refusal(text)
     assert (d.code, d.place.line, d.place.column) == (code, line, column), str(d)
@@ -118,70 +118,258 @@ CASES: dict[str, tuple[Callable[[Any, Any], object], str, str]] = {
     "an empty statement": (lambda f, b: b.insert(0, {}), "J501", "body[0]"),
     "two statements in one": (lambda f, b: b[1].update(call="f"), "J501", "body[1]"),
     "a missing key": (lambda f, b: b[1].pop("args"), "J103", "body[1]"),
-    "an unknown keyword argument": (lambda f, b: b[0]["kwargs"].update(target="Vec"), "J102", "body[0].kwargs.target"),
+    "an unknown keyword argument": (
+        lambda f, b: b[0]["kwargs"].update(target="Vec"),
+        "J102",
+        "body[0].kwargs.target",
+    ),
     "an unknown kind": (lambda f, b: f.update(kind="Incore"), "J104", "kind"),
-    "an unknown dtype": (lambda f, b: f["params"][0]["type"].update(dtype="F32"), "J104", "params[0].type.dtype"),
-    "an unknown direction": (lambda f, b: f["params"][0].update(direction="out"), "J104", "params[0].direction"),
+    "an unknown dtype": (
+        lambda f, b: f["params"][0]["type"].update(dtype="F32"),
+        "J104",
+        "params[0].type.dtype",
+    ),
+    "an unknown direction": (
+        lambda f, b: f["params"][0].update(direction="out"),
+        "J104",
+        "params[0].direction",
+    ),
     "an unknown name": (lambda f, b: b[1].update(args=["x_tile", "y"]), "J202", "body[1].args[1]"),
-    "a name used before its definition": (lambda f, b: b[0].update(args=["x", [0, 0, 0], [2, 3, 4], [2, 3, "later"]]) or b.insert(1, {"let": "later", "expr": 4}), "J202", "body[0].args[3][2]"),
-    "a name defined twice": (lambda f, b: b[1].update(let="x_tile") or b[2].update(args=["x_tile", [0, 0, 0], "out_0"]), "J201", "body[1].let"),
+    "a name used before its definition": (
+        lambda f, b: (
+            b[0].update(args=["x", [0, 0, 0], [2, 3, 4], [2, 3, "later"]])
+            or b.insert(1, {"let": "later", "expr": 4})
+        ),
+        "J202",
+        "body[0].args[3][2]",
+    ),
+    "a name defined twice": (
+        lambda f, b: b[1].update(let="x_tile") or b[2].update(args=["x_tile", [0, 0, 0], "out_0"]),
+        "J201",
+        "body[1].let",
+    ),
     "a parameter defined again": (lambda f, b: b.insert(0, {"let": "x", "expr": 1}), "J201", "body[0].let"),
-    "two parameters of one name": (lambda f, b: f["params"].append({"name": "x", "type": {"scalar": "INDEX"}}), "J201", "params[2].name"),
+    "two parameters of one name": (
+        lambda f, b: f["params"].append({"name": "x", "type": {"scalar": "INDEX"}}),
+        "J201",
+        "params[2].name",
+    ),
     "a keyword as a name": (lambda f, b: b.insert(0, {"let": "lambda", "expr": 1}), "J204", "body[0].let"),
     "a reserved word as a name": (lambda f, b: b.insert(0, {"let": "min", "expr": 1}), "J204", "body[0].let"),
     "a name with a dash": (lambda f, b: b.insert(0, {"let": "a-b", "expr": 1}), "J204", "body[0].let"),
-    "a use out of scope": (lambda f, b: b.insert(0, {"for": "k", "range": [0, 2, 1], "body": [{"let": "i", "expr": "k"}]}) or b.insert(1, {"let": "j", "expr": "i"}), "J203", "body[1].expr"),
+    "a use out of scope": (
+        lambda f, b: (
+            b.insert(0, {"for": "k", "range": [0, 2, 1], "body": [{"let": "i", "expr": "k"}]})
+            or b.insert(1, {"let": "j", "expr": "i"})
+        ),
+        "J203",
+        "body[1].expr",
+    ),
     "too few operands": (lambda f, b: b[1].update(args=["x_tile"]), "T101", "body[1].args"),
     "too many operands": (lambda f, b: b[1].update(args=["x_tile"] * 3), "T101", "body[1].args"),
     "a tensor for a tile": (lambda f, b: b[1].update(args=["x", "x"]), "T101", "body[1].args"),
     "a scalar for a tuple": (lambda f, b: b[2].update(args=["y_tile", 0, "out_0"]), "T101", "body[2].args"),
-    "a shape that does not fit": (lambda f, b: b[0].update(args=["x", [0, 0], [2, 3], [2, 3]]), "T", "body[0].args"),
-    "a window past the end": (lambda f, b: b[0].update(args=["x", [0, 0, 0], [2, 3, 9], [2, 3, 9]]), "T", "body[0].args"),
-    "a negative dim": (lambda f, b: f["params"][0]["type"].update(tensor=[2, -3, 4]), "J105", "params[0].type.tensor[1]"),
-    "a dim of 0": (lambda f, b: f["params"][0]["type"].update(tensor=[2, 0, 4]), "J105", "params[0].type.tensor[1]"),
-    "a dim of 2**63": (lambda f, b: f["params"][0]["type"].update(tensor=[2, 2**63, 4]), "J105", "params[0].type.tensor[1]"),
-    "dims whose product overflows": (lambda f, b: f["params"][0]["type"].update(tensor=[2**31, 2**31, 4]), "J403", "params[0].type.tensor"),
-    "a fraction for a dim": (lambda f, b: f["params"][0]["type"].update(tensor=[2, 3.5, 4]), "J101", "params[0].type.tensor[1]"),
-    "a float expression for a dim": (lambda f, b: f["params"][0]["type"].update(tensor=[2, "1.5 + 2.5", 4]), "J302", "params[0].type.tensor[1]"),
+    "a shape that does not fit": (
+        lambda f, b: b[0].update(args=["x", [0, 0], [2, 3], [2, 3]]),
+        "T",
+        "body[0].args",
+    ),
+    "a window past the end": (
+        lambda f, b: b[0].update(args=["x", [0, 0, 0], [2, 3, 9], [2, 3, 9]]),
+        "T",
+        "body[0].args",
+    ),
+    "a negative dim": (
+        lambda f, b: f["params"][0]["type"].update(tensor=[2, -3, 4]),
+        "J105",
+        "params[0].type.tensor[1]",
+    ),
+    "a dim of 0": (
+        lambda f, b: f["params"][0]["type"].update(tensor=[2, 0, 4]),
+        "J105",
+        "params[0].type.tensor[1]",
+    ),
+    "a dim of 2**63": (
+        lambda f, b: f["params"][0]["type"].update(tensor=[2, 2**63, 4]),
+        "J105",
+        "params[0].type.tensor[1]",
+    ),
+    "dims whose product overflows": (
+        lambda f, b: f["params"][0]["type"].update(tensor=[2**31, 2**31, 4]),
+        "J403",
+        "params[0].type.tensor",
+    ),
+    "a fraction for a dim": (
+        lambda f, b: f["params"][0]["type"].update(tensor=[2, 3.5, 4]),
+        "J101",
+        "params[0].type.tensor[1]",
+    ),
+    "a float expression for a dim": (
+        lambda f, b: f["params"][0]["type"].update(tensor=[2, "1.5 + 2.5", 4]),
+        "J302",
+        "params[0].type.tensor[1]",
+    ),
     "17 dims": (lambda f, b: f["params"][0]["type"].update(tensor=[1] * 17), "J106", "params[0].type.tensor"),
-    "valid extents of another rank": (lambda f, b: f["params"][0]["type"].update(valid=[2, 3]), "J106", "params[0].type.valid"),
-    "a valid extent past its dim": (lambda f, b: f["params"][0]["type"].update(valid=[2, 5, 4]), "J105", "params[0].type.valid[1]"),
+    "valid extents of another rank": (
+        lambda f, b: f["params"][0]["type"].update(valid=[2, 3]),
+        "J106",
+        "params[0].type.valid",
+    ),
+    "a valid extent past its dim": (
+        lambda f, b: f["params"][0]["type"].update(valid=[2, 5, 4]),
+        "J105",
+        "params[0].type.valid[1]",
+    ),
     "an integer of 65 bits": (lambda f, b: b.insert(0, {"let": "i", "expr": 2**64}), "J105", "body[0].expr"),
-    "a constant that does not fit its type": (lambda f, b: b.insert(0, {"let": "i", "expr": {"const": 128, "dtype": "INT8"}}), "J303", "body[0].expr.const"),
-    "a fraction without a type": (lambda f, b: b.insert(0, {"let": "i", "expr": 1.5}), "J101", "body[0].expr"),
-    "an expression with an error": (lambda f, b: b.insert(0, {"let": "i", "expr": "1 +"}), "J301", "body[0].expr"),
-    "mixed widths": (lambda f, b: b.insert(0, {"let": "i", "expr": 'cast(1, "INT32") + 1'}), "J301", "body[0].expr"),
-    "a deep expression": (lambda f, b: b.insert(0, {"let": "i", "expr": "(" * 5000 + "1" + ")" * 5000}), "J301", "body[0].expr"),
-    "a name for a number of elements": (lambda f, b: b.insert(0, {"let": "i", "expr": {"item": 0, "of": "x"}}), "J302", "body[0].expr.of"),
-    "a step of 0": (lambda f, b: b.insert(0, {"for": "k", "range": [0, 2, 0], "body": []}), "J504", "body[0].range[2]"),
-    "two bounds": (lambda f, b: b.insert(0, {"for": "k", "range": [0, 2], "body": []}), "J106", "body[0].range"),
-    "a float bound": (lambda f, b: b.insert(0, {"for": "k", "range": [0, "2.5", 1], "body": []}), "J302", "body[0].range[1]"),
+    "a constant that does not fit its type": (
+        lambda f, b: b.insert(0, {"let": "i", "expr": {"const": 128, "dtype": "INT8"}}),
+        "J303",
+        "body[0].expr.const",
+    ),
+    "a fraction without a type": (
+        lambda f, b: b.insert(0, {"let": "i", "expr": 1.5}),
+        "J101",
+        "body[0].expr",
+    ),
+    "an expression with an error": (
+        lambda f, b: b.insert(0, {"let": "i", "expr": "1 +"}),
+        "J301",
+        "body[0].expr",
+    ),
+    "mixed widths": (
+        lambda f, b: b.insert(0, {"let": "i", "expr": 'cast(1, "INT32") + 1'}),
+        "J301",
+        "body[0].expr",
+    ),
+    "a deep expression": (
+        lambda f, b: b.insert(0, {"let": "i", "expr": "(" * 5000 + "1" + ")" * 5000}),
+        "J301",
+        "body[0].expr",
+    ),
+    "a name for a number of elements": (
+        lambda f, b: b.insert(0, {"let": "i", "expr": {"item": 0, "of": "x"}}),
+        "J302",
+        "body[0].expr.of",
+    ),
+    "a step of 0": (
+        lambda f, b: b.insert(0, {"for": "k", "range": [0, 2, 0], "body": []}),
+        "J504",
+        "body[0].range[2]",
+    ),
+    "two bounds": (
+        lambda f, b: b.insert(0, {"for": "k", "range": [0, 2], "body": []}),
+        "J106",
+        "body[0].range",
+    ),
+    "a float bound": (
+        lambda f, b: b.insert(0, {"for": "k", "range": [0, "2.5", 1], "body": []}),
+        "J302",
+        "body[0].range[1]",
+    ),
     "an integer condition": (lambda f, b: b.insert(0, {"if": 1, "then": []}), "J302", "body[0].if"),
-    "a loop without yield": (lambda f, b: b.insert(0, {"for": "k", "range": [0, 2, 1], "carry": [{"name": "c", "init": 0}], "body": [], "results": ["r"]}), "J503", "body[0].body"),
-    "a yield of too many": (lambda f, b: b.insert(0, {"for": "k", "range": [0, 2, 1], "body": [{"yield": ["k"]}]}), "J503", "body[0].body[0].yield"),
-    "results without carries": (lambda f, b: b.insert(0, {"for": "k", "range": [0, 2, 1], "body": [], "results": ["r"]}), "J503", "body[0].results"),
-    "results without else": (lambda f, b: b.insert(0, {"if": "1 == 1", "then": [{"yield": [1]}], "results": ["r"]}), "J503", "body[0]"),
+    "a loop without yield": (
+        lambda f, b: b.insert(
+            0,
+            {
+                "for": "k",
+                "range": [0, 2, 1],
+                "carry": [{"name": "c", "init": 0}],
+                "body": [],
+                "results": ["r"],
+            },
+        ),
+        "J503",
+        "body[0].body",
+    ),
+    "a yield of too many": (
+        lambda f, b: b.insert(0, {"for": "k", "range": [0, 2, 1], "body": [{"yield": ["k"]}]}),
+        "J503",
+        "body[0].body[0].yield",
+    ),
+    "results without carries": (
+        lambda f, b: b.insert(0, {"for": "k", "range": [0, 2, 1], "body": [], "results": ["r"]}),
+        "J503",
+        "body[0].results",
+    ),
+    "results without else": (
+        lambda f, b: b.insert(0, {"if": "1 == 1", "then": [{"yield": [1]}], "results": ["r"]}),
+        "J503",
+        "body[0]",
+    ),
     "a return of too few": (lambda f, b: b[3].update({"return": []}), "J503", "body[3].return"),
     "no return": (lambda f, b: b.pop(), "J503", "body"),
-    "a return in a loop": (lambda f, b: b.insert(0, {"for": "k", "range": [0, 2, 1], "body": [{"return": ["x"]}]}), "J502", "body[0].body[0]"),
+    "a return in a loop": (
+        lambda f, b: b.insert(0, {"for": "k", "range": [0, 2, 1], "body": [{"return": ["x"]}]}),
+        "J502",
+        "body[0].body[0]",
+    ),
     "a statement after return": (lambda f, b: b.insert(0, {"return": ["x"]}), "J502", "body[0]"),
-    "break outside of a loop": (lambda f, b: b.insert(0, {"if": "1 == 1", "then": [{"break": True}]}), "J502", "body[0].then[0]"),
-    "break in a loop with carries": (lambda f, b: b.insert(0, {"for": "k", "range": [0, 2, 1], "carry": [{"name": "c", "init": 0}], "body": [{"if": "k == 0", "then": [{"break": True}]}, {"yield": ["c"]}], "results": ["r"]}), "J502", "body[0].body[0].then[0]"),
-    "a call of no function": (lambda f, b: b.insert(0, {"call": "main_incore", "args": []}), "J405", "body[0].call"),
-    "a call with too few arguments": (lambda f, b: b.insert(0, {"let": "r", "call": "main_incore_0", "args": ["x"]}), "J406", "body[0].args"),
-    "a call with a wrong argument": (lambda f, b: b.insert(0, {"let": "r", "call": "main_incore_0", "args": ["x", 5]}), "J406", "body[0].args[1]"),
-    "two names for one result": (lambda f, b: b.insert(0, {"let": ["p", "q"], "call": "main_incore_0", "args": ["x", "x"]}), "J505", "body[0].let"),
+    "break outside of a loop": (
+        lambda f, b: b.insert(0, {"if": "1 == 1", "then": [{"break": True}]}),
+        "J502",
+        "body[0].then[0]",
+    ),
+    "break in a loop with carries": (
+        lambda f, b: b.insert(
+            0,
+            {
+                "for": "k",
+                "range": [0, 2, 1],
+                "carry": [{"name": "c", "init": 0}],
+                "body": [{"if": "k == 0", "then": [{"break": True}]}, {"yield": ["c"]}],
+                "results": ["r"],
+            },
+        ),
+        "J502",
+        "body[0].body[0].then[0]",
+    ),
+    "a call of no function": (
+        lambda f, b: b.insert(0, {"call": "main_incore", "args": []}),
+        "J405",
+        "body[0].call",
+    ),
+    "a call with too few arguments": (
+        lambda f, b: b.insert(0, {"let": "r", "call": "main_incore_0", "args": ["x"]}),
+        "J406",
+        "body[0].args",
+    ),
+    "a call with a wrong argument": (
+        lambda f, b: b.insert(0, {"let": "r", "call": "main_incore_0", "args": ["x", 5]}),
+        "J406",
+        "body[0].args[1]",
+    ),
+    "two names for one result": (
+        lambda f, b: b.insert(0, {"let": ["p", "q"], "call": "main_incore_0", "args": ["x", "x"]}),
+        "J505",
+        "body[0].let",
+    ),
     "two names for an op": (lambda f, b: b[1].update(let=["y_tile", "z"]), "J505", "body[1].let"),
     "an unknown op": (lambda f, b: b[1].update(op="tile.ad"), "J404", "body[1].op"),
     "half of a surrogate pair": (lambda f, b: b[1].update(comment="\ud800"), "J107", "body[1].comment"),
     "body and verbatim": (lambda f, b: f.update(verbatim="..."), "J603", ""),
     "no body": (lambda f, b: f.pop("body"), "J603", ""),
-    "an empty range": (lambda f, b: f["params"].append({"name": "n", "type": {"scalar": "INDEX"}, "range": [3, 2]}), "J604", "params[2].range"),
+    "an empty range": (
+        lambda f, b: f["params"].append({"name": "n", "type": {"scalar": "INDEX"}, "range": [3, 2]}),
+        "J604",
+        "params[2].range",
+    ),
     "a range of a tensor": (lambda f, b: f["params"][0].update(range=[0, 2]), "J604", "params[0].range"),
-    "a tile and a tensor in one": (lambda f, b: f["params"][0]["type"].update(tile=[2]), "J102", "params[0].type.tile"),
-    "an object for true": (lambda f, b: f["params"].append({"name": "n", "type": {"ptr": 1}}), "J101", "params[2].type.ptr"),
-    "an unknown scope of literals": (lambda f, b: b[0].update(attrs={"v": {"var": "nobody"}}), "J202", "body[0].attrs.v.var"),
-}  # fmt: skip
+    "a tile and a tensor in one": (
+        lambda f, b: f["params"][0]["type"].update(tile=[2]),
+        "J102",
+        "params[0].type.tile",
+    ),
+    "an object for true": (
+        lambda f, b: f["params"].append({"name": "n", "type": {"ptr": 1}}),
+        "J101",
+        "params[2].type.ptr",
+    ),
+    "an unknown scope of literals": (
+        lambda f, b: b[0].update(attrs={"v": {"var": "nobody"}}),
+        "J202",
+        "body[0].attrs.v.var",
+    ),
+}
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -195,16 +383,26 @@ def test_a_broken_program_is_refused_with_code_and_path(name: str) -> None:
 @pytest.mark.parametrize(
     ("text", "code", "path"),
     [
-        ("[]", "J101", "$"), ("5", "J101", "$"), ("null", "J101", "$"), ('"x"', "J101", "$"), ("{}", "J103", "$"),
-        ('{"pypto_ir": 2, "functions": []}', "J601", "$.pypto_ir"), ('{"pypto_ir": true, "functions": []}', "J601", "$.pypto_ir"),
-        ('{"pypto_ir": 1}', "J103", "$"), ('{"pypto_ir": 1, "functions": {}}', "J101", "$.functions"),
+        ("[]", "J101", "$"),
+        ("5", "J101", "$"),
+        ("null", "J101", "$"),
+        ('"x"', "J101", "$"),
+        ("{}", "J103", "$"),
+        ('{"pypto_ir": 2, "functions": []}', "J601", "$.pypto_ir"),
+        ('{"pypto_ir": true, "functions": []}', "J601", "$.pypto_ir"),
+        ('{"pypto_ir": 1}', "J103", "$"),
+        ('{"pypto_ir": 1, "functions": {}}', "J101", "$.functions"),
         ('{"pypto_ir": 1, "functions": [], "target": "ascend910"}', "J104", "$.target"),
         ('{"pypto_ir": 1, "functions": [], "name": "a b"}', "J204", "$.name"),
         ('{"pypto_ir": 1, "functions": [], "dynamic": ["S", "S"]}', "J201", "$.dynamic[1]"),
         ('{"pypto_ir": 1, "functions": [7]}', "J101", "$.functions[0]"),
-        ('{"pypto_ir": 1, "functions": [{"name": "f", "body": []}, {"name": "f", "body": []}]}', "J602", "$.functions[1].name"),
+        (
+            '{"pypto_ir": 1, "functions": [{"name": "f", "body": []}, {"name": "f", "body": []}]}',
+            "J602",
+            "$.functions[1].name",
+        ),
     ],
-)  # fmt: skip
+)
 def test_a_broken_frame_is_refused_with_code_and_path(text: str, code: str, path: str) -> None:
     assert only(refusal(text)) == (code, path)
 

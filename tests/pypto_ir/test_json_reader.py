@@ -161,10 +161,16 @@ def test_a_partial_annotation_fills_only_what_it_names() -> None:
 @pytest.mark.parametrize(
     "annotation",
     [
-        {"tile": [2, 3, 9], "dtype": "BF16"}, {"tile": [2, 3, 8], "dtype": "FP32"}, {"memory": "Mat"}, {"tile": [6, 9], "dtype": "BF16"},
-        {"valid": [2, 3, 7]}, {"tensor": [2, 3, 8], "dtype": "BF16"}, {"scalar": "BF16"}, {"dtype": "FP16"},
+        {"tile": [2, 3, 9], "dtype": "BF16"},
+        {"tile": [2, 3, 8], "dtype": "FP32"},
+        {"memory": "Mat"},
+        {"tile": [6, 9], "dtype": "BF16"},
+        {"valid": [2, 3, 7]},
+        {"tensor": [2, 3, 8], "dtype": "BF16"},
+        {"scalar": "BF16"},
+        {"dtype": "FP16"},
     ],
-)  # fmt: skip
+)
 def test_an_annotation_that_contradicts_the_deduction_is_refused(annotation: dict[str, Any]) -> None:
     assert refused([{**LOAD, "type": annotation}]) == ["J402"]
 

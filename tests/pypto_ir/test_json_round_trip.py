@@ -78,12 +78,17 @@ LOAD = Call(
         tile_type(dims(2, 3, 8), DType.FP32, Memory.VEC),
         tile_type(dims(6, 8), DType.FP32, Memory.VEC),
         tile_type(dims(6, 8), DType.FP32, Memory.VEC, TileView(valid=dims(5, 8))),
-        tile_type(dims(6, 8), DType.FP32, Memory.VEC, TileView(blayout=TileLayout.COL_MAJOR, pad=Pad.MIN, stride=dims(16, 1))),
+        tile_type(
+            dims(6, 8),
+            DType.FP32,
+            Memory.VEC,
+            TileView(blayout=TileLayout.COL_MAJOR, pad=Pad.MIN, stride=dims(16, 1)),
+        ),
         tile_type(dims(48, 1), DType.FP32, Memory.VEC),
         tile_type(dims(2, 3, 8), DType.FP32, Memory.VEC, TileView(fractal=1024, start_offset=index(64))),
     ],
     ids=str,
-)  # fmt: skip
+)
 def test_the_type_of_a_load_survives(t: Type) -> None:
     program = assigned(LOAD, t)
     again = read_program(write_program(program))
