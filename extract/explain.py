@@ -10,7 +10,8 @@ from egraph_rules import forms
 from egraph_rules.graph import Graph
 from extract.choice import Choice
 from pypto_ir.diagnostics import Diagnostic, Place, declare
-from pypto_ir.ops.registry import dims_text
+from pypto_ir.ops.registry import dims_text, type_of
+from pypto_ir.regions import collapse_contiguous
 from pypto_ir.stmt import Assign, Call, Stmt, uses, walk
 from pypto_ir.types import TileType
 from pypto_ir.verify.places import statement_text
@@ -94,14 +95,23 @@ def _value(graph: Graph, legal: dict[int, object], s: Assign) -> list[Diagnostic
                     "apply the op to one page at a time, or expand the operand first",
                 )
             ]
-    return [
-        Diagnostic(
-            "L104",
-            f"{op} on N-D tiles is not lowered: {name} {dims_text(t.shape)} has no 2-D form",
-            place,
-            _advice(op),
-        )
-    ]
+    message = f"{op} on N-D tiles is not lowered: {name} {dims_text(t.shape)} has no 2-D form"
+    if op == "tile.assemble" and isinstance(s.value, Call):
+        message = _assemble(s.value) or message
+    return [Diagnostic("L104", message, place, _advice(op))]
+
+
+def _assemble(call: Call) -> str | None:
+    """What keeps an assemble into an N-D tile from being one row band, or None."""
+    target, source = type_of(call.args[0]), type_of(call.args[1])
+    if not isinstance(target, TileType) or not isinstance(source, TileType):
+        return None
+    into = f"into a {target.rank}D tile {dims_text(target.shape)}"
+    if source.rank != target.rank:
+        return f"{call.op} writes a rank-{source.rank} source {dims_text(source.shape)} {into}; it needs the rank of its target"
+    if not collapse_contiguous(source.shape, target.shape):
+        return f"{call.op} writes a {dims_text(source.shape)} region {into}, which does not collapse to a contiguous row band"
+    return None
 
 
 def _gaps(op: str, name: str, t: TileType, place: Place) -> Diagnostic:
