@@ -85,8 +85,6 @@ class _Encoder:
             if isinstance(param.var.type, TileType):
                 self.leaf(param.var, carried=False)
         self.block(self.out.function.body)
-        for name in self.out.demanded:
-            self.commands.fact("Flat", self.value(name))
 
     # values
 
@@ -103,8 +101,11 @@ class _Encoder:
         c.set("value", number, term)
         if t.static_shape is None:
             return
-        kind = self.kind(t)
-        c.set("kind", c.call("value", number), kind)
+        c.set("kind", c.call("value", number), self.kind(t))
+        # carriers are asked for at once: a demand that travels from the stores upwards would take a round for every op on its way
+        c.fact("Flat", c.call("value", number))
+        if t.rank > 2 and forms.pages(_static(t)) > 1 and forms.even_pages(t):
+            c.fact("Pages", c.call("value", number))
 
     def kind(self, t: TileType) -> int:
         """The number of a type; what it says of its values is stated once."""
