@@ -15,13 +15,13 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import lru_cache
-from importlib.resources import files
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 #: rule files in the order they are loaded; each but the first is a ruleset of its name
 RULE_FILES = ("language", "facts", "flatten", "pages", "slices")
+_RULES = Path(__file__).with_name("rules")
 
 
 @lru_cache(maxsize=1)
@@ -49,7 +49,7 @@ def bindings() -> ModuleType:
 
 def rule_text(name: str) -> str:
     """The source of a rule file."""
-    return files("egraph_rules").joinpath("rules", f"{name}.egg").read_text(encoding="utf-8")
+    return (_RULES / f"{name}.egg").read_text(encoding="utf-8")
 
 
 @dataclass(frozen=True, slots=True)
