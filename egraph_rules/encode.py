@@ -309,7 +309,7 @@ class _Encoder:
                 role = op.operands[min(i, len(op.operands) - 1)].role
                 term = c.call(_ROLE_NODES.get(role, "Data"), self.value(e.name), term)
         self.define(var, c.call("Op", number, term))
-        if self.low_rank(var, call) and not _lacks_scratch(call):
+        if self.low_rank(var, call):
             c.fact("plain", self.value(var.name))
         if not self.once("op", number):
             return
@@ -320,7 +320,7 @@ class _Encoder:
             c.fact("commutes-pages", number)
         if op.shape is not ShapeRule.OTHER:
             c.fact("shape-rule", number, op.shape.value)
-        if _lacks_scratch(call) and var.type.rank == 2:
+        if op.name == "tile.transpose" and len(call.args) == 3 and var.type.rank == 2:
             self.scratch(number, call, var)
 
     def low_rank(self, var: Var, call: Call) -> bool:
@@ -431,11 +431,6 @@ def _window(call: Call, tile: TileType, target: TensorType) -> tuple[Dims | None
 
 
 _ROLE_NODES = {Role.ROW_SCALAR: "RowScalar", Role.COL_VECTOR: "ColVector", Role.SCRATCH: "Scratch"}
-
-
-def _lacks_scratch(call: Call) -> bool:
-    """A transpose as authors write it; the machine op has a scratch tile as fourth operand."""
-    return call.op == "tile.transpose" and len(call.args) == 3
 
 
 def _one_argument_view(call: Call) -> bool:
