@@ -1,8 +1,9 @@
-"""Op calls made ready to run: the declaration, operand conversions and result extents are worked out once per statement.
+"""Op calls made ready to run: the declaration, operand conversions and result extents are worked out once per
+statement.
 
-`y = tile.muls(x, s)` with `y` of valid shape [1, v, 64] becomes a function of the environment that looks up `x`, rounds `s` to its type,
-evaluates `v`, and hands all of it to the op's meaning. An undefined scalar operand makes the whole result undefined, an undefined offset or
-extent is a `RunError`.
+`y = tile.muls(x, s)` with `y` of valid shape [1, v, 64] becomes a function of the environment that looks up
+`x`, rounds `s` to its type, evaluates `v`, and hands all of it to the op's meaning. An undefined scalar
+operand makes the whole result undefined, an undefined offset or extent is a `RunError`.
 """
 
 from __future__ import annotations
@@ -24,10 +25,14 @@ if TYPE_CHECKING:
 
 
 def compile_call(call: Call, t: Type | None, *, in_place: bool, division: str, lane: Lane) -> Thunk:
-    """The call as a function of an environment. What has no meaning raises `RunError` R003 when it is reached, not before."""
+    """The call as a function of an environment. What has no meaning raises `RunError` R003 when it is
+    reached, not before.
+    """
     lanes = {
-        "tile.get_block_idx": lane.block, "tile.get_block_num": lane.blocks, "tile.get_subblock_idx": lane.subblock,
-    }  # fmt: skip
+        "tile.get_block_idx": lane.block,
+        "tile.get_block_num": lane.blocks,
+        "tile.get_subblock_idx": lane.subblock,
+    }
     if call.op in lanes:
         held = lanes[call.op]
         return lambda env: held
@@ -50,7 +55,7 @@ def _compile(op: OpDef, call: Call, t: Type | None, in_place: bool, division: st
     meaning = op.meaning
     assert meaning is not None
     operands = tuple(_operand(op, i, arg, division) for i, arg in enumerate(call.args))
-    scratch = tuple(i for i in range(len(call.args)) if in_place and _role(op, i) is Role.SCRATCH)
+    scratch = tuple(i for i in range(len(call.args)) if in_place and operand_role(op, i) is Role.SCRATCH)
     extents = _extents(t, division)
     dtype = t.dtype if isinstance(t, TileType | TensorType | ScalarType) else None
     finish = _finish(t)
@@ -77,7 +82,8 @@ def _compile(op: OpDef, call: Call, t: Type | None, in_place: bool, division: st
     return run
 
 
-def _role(op: OpDef, i: int) -> Role:
+def operand_role(op: OpDef, i: int) -> Role:
+    """The role of operand `i` of an op; the last declared operand stands for all that follow it."""
     return op.operands[min(i, len(op.operands) - 1)].role if op.operands else Role.DATA
 
 
@@ -108,7 +114,9 @@ def _integral(items: tuple[Expr, ...]) -> bool:
     return all(t is not None and t.is_int for t in types)
 
 
-def _extents(t: Type | None, division: str) -> Callable[[Environment], tuple[tuple[int, ...], tuple[int, ...]]]:
+def _extents(
+    t: Type | None, division: str
+) -> Callable[[Environment], tuple[tuple[int, ...], tuple[int, ...]]]:
     if not isinstance(t, TileType):
         return lambda env: ((), ())
     fixed_shape, shape = compile_dims(t.shape, division)
@@ -135,7 +143,9 @@ def _finish(t: Type | None) -> Callable[[Any], Any]:
     """What makes of a meaning's result the form in which the interpreter holds it."""
     if isinstance(t, ScalarType):
         dtype = t.dtype
-        convert: Callable[[Any], Any] = bool if dtype is DType.BOOL else numpy_dtype(dtype).type if dtype.is_float else int
+        convert: Callable[[Any], Any] = (
+            bool if dtype is DType.BOOL else numpy_dtype(dtype).type if dtype.is_float else int
+        )
         return lambda value: value if value is UNDEFINED else convert(value)
     if isinstance(t, TupleType):
         parts = tuple(map(_finish, t.items))
@@ -161,7 +171,9 @@ def _blank_cell(args: tuple[Any, ...], in_place: bool) -> Any:
 
 
 def _defined(op: OpDef, call: Call, args: tuple[Any, ...]) -> tuple[Any, ...]:
-    """`args` with undefined scalars replaced by zeros, for an op whose result will be marked undefined as a whole."""
+    """`args` with undefined scalars replaced by zeros, for an op whose result will be marked undefined as a
+    whole.
+    """
     if op.writes_memory:
         raise RunError(f"{op.name} writes memory by an undefined scalar", "R005")
     zeros = []

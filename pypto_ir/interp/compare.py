@@ -2,10 +2,11 @@
 
     verdict = equivalent(before, after, seconds=5.0)
 
-Compared are every cell of global memory that either run wrote and every returned value, bit by bit (NaN equals NaN, 0.0 and -0.0 differ),
-wherever the run of `before` defines it; where `before` is undefined anything goes, where only `after` is undefined it is a difference.
-Loops are first cut to 2 trips, then to 8, to 64 and not at all, as long as time is left; only loops that both programs have with equal
-bounds are cut. Inputs for which `before` has no meaning (an offset out of bounds) cover nothing.
+Compared are every cell of global memory that either run wrote and every returned value, bit by bit (NaN
+equals NaN, 0.0 and -0.0 differ), wherever the run of `before` defines it; where `before` is undefined
+anything goes, where only `after` is undefined it is a difference. Loops are first cut to 2 trips, then to 8,
+to 64 and not at all, as long as time is left; only loops that both programs have with equal bounds are cut.
+Inputs for which `before` has no meaning (an offset out of bounds) cover nothing; other seeds are tried then.
 """
 
 from __future__ import annotations
@@ -16,21 +17,26 @@ from math import prod
 from time import monotonic
 from typing import Any
 
-from pypto_ir.interp.machine import STEP_LIMIT, LoopKey, Outcome, run
+from pypto_ir.interp.machine import STEP_LIMIT, Outcome, run
 from pypto_ir.interp.memory import Buffer, Tensor
+from pypto_ir.interp.statements import LoopKey
 from pypto_ir.interp.values import UNDEFINED, RunError, Tile
 from pypto_ir.lazy import np
 from pypto_ir.linear import normalize
 from pypto_ir.stmt import For, Function, Program, While, walk
 
 TRIPS = (2, 8, 64, None)
+#: seeds tried beyond the given ones for a function for which none of those gave a run that counts
+SPARE_SEEDS = 16
 #: reasons of `after` that say nothing about equality: no meaning, step, time, depth and memory limits
 _LIMITS = ("R002", "R003", "R004", "R007", "R008", "R009")
 
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """The first cell in which two outcomes differ: `what` names the buffer or returned value, values are as NumPy prints them."""
+    """The first cell in which two outcomes differ: `what` names the buffer or returned value, values are as
+    NumPy prints them.
+    """
 
     function: str
     seed: int
@@ -41,25 +47,28 @@ class Difference:
 
     def __str__(self) -> str:
         at = f"[{', '.join(map(str, self.index))}]" if self.index else ""
-        return f"function {self.function}, seed {self.seed}: {self.what}{at} is {self.before} before and {self.after} after"
+        values = f"is {self.before} before and {self.after} after"
+        return f"function {self.function}, seed {self.seed}: {self.what}{at} {values}"
 
 
 @dataclass(slots=True)
 class Covered:
-    """What was run of one function: (seed, trips) pairs, whether some run had no loop cut, and reasons of runs that did not count."""
+    """What was run of one function: (seed, trips) pairs, whether some run had no loop cut, and reasons of
+    runs that did not count.
+    """
 
     runs: list[tuple[int, int | None]] = field(default_factory=list)
     complete: bool = False
     refused: dict[str, int] = field(default_factory=dict)
 
-    def refuse(self, error: RunError) -> None:
-        reason = f"[{error.code}] {error.message}"
+    def refuse(self, error: RunError, which: str) -> None:
+        reason = f"{which}: [{error.code}] {error.message}"
         self.refused[reason] = self.refused.get(reason, 0) + 1
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """`equal` is False where a difference was found; `covered` says, by function, on what the answer rests."""
+    """`equal` is False where a difference was found; `covered` says by function on what the answer rests."""
 
     equal: bool
     difference: Difference | None
@@ -88,53 +97,84 @@ def equivalent(
     trips: tuple[int | None, ...] = TRIPS,
     step_limit: int = STEP_LIMIT,
 ) -> Verdict:
-    """Compare one function of two programs, or all functions whose text differs and all that call one of them.
+    """Compare one function of two programs, or all functions whose text differs and all that call one of
+    them.
 
-    For each bound of `trips` every seed is run with each fill; seeds alternate between floor and truncating division. Stops at the first
-    difference, or after `seconds`; a function that was not tried by then still gets its share of half that time.
+    For each bound of `trips` every seed is run with each fill; seeds alternate between floor and truncating
+    division. Stops at the first difference, or after `seconds`; a function that was not tried by then still
+    gets its share of half that time.
     """
     start = monotonic()
     names = [function] if function is not None else changed_functions(before, after)
-    covered = {name: Covered() for name in names}
-    cases = [(seed, fill) for seed in seeds for fill in fills]
-    finished: set[tuple[str, int, str]] = set()
-    common = _common_loops(before, after)
+    seeds = tuple(seeds)
+    comparison = _Comparison(
+        before, after, {name: Covered() for name in names}, _common_loops(before, after), step_limit
+    )
     grace = seconds / (2 * max(len(names), 1))
-    for limit in trips:
-        for seed, fill in cases:
-            for name in names:
-                now, state = monotonic(), covered[name]
-                first_try = not state.runs and not state.refused
-                left = max(start + seconds - now, grace if first_try else 0.0)
-                if left <= 0 or (name, seed, fill) in finished:
-                    continue
-                options: dict[str, Any] = {
-                    "seed": seed, "fill": fill, "max_trips": limit, "cuttable": common, "step_limit": step_limit,
-                    "deadline": now + left, "division": "trunc" if seed % 2 else "floor",
-                }  # fmt: skip
-                first = _outcome(before, name, options, state)
-                if first is None:
-                    continue
-                try:
-                    second = run(after, name, mode="buffer", **options)
-                except RunError as error:
-                    if error.code in _LIMITS:
-                        state.refuse(error)
-                        continue
-                    found = Difference(name, seed, "the run", (), "defined", f"refused: {error.message}")
-                    return Verdict(False, found, covered, monotonic() - start)
-                difference = compare(first, second, name, seed)
-                if difference is not None:
-                    return Verdict(False, difference, covered, monotonic() - start)
-                state.runs.append((seed, limit))
-                if first.complete and second.complete:
-                    state.complete = True
-                    finished.add((name, seed, fill))
-    return Verdict(True, None, covered, monotonic() - start)
+    cases = [(limit, seed, fill) for limit in trips for seed in seeds for fill in fills]
+    spare = [(trips[0], max(seeds, default=0) + extra, fills[0]) for extra in range(1, SPARE_SEEDS + 1)]
+    for number, (limit, seed, fill) in enumerate((*cases, *spare)):
+        for name, covered in comparison.covered.items():
+            if number >= len(cases) and covered.runs:
+                continue
+            untried = not covered.runs and not covered.refused
+            left = max(start + seconds - monotonic(), grace if untried else 0.0)
+            if left <= 0 or (name, seed, fill) in comparison.finished:
+                continue
+            difference = comparison.attempt(name, seed, fill, limit, monotonic() + left)
+            if difference is not None:
+                return Verdict(False, difference, comparison.covered, monotonic() - start)
+    return Verdict(True, None, comparison.covered, monotonic() - start)
+
+
+@dataclass(slots=True)
+class _Comparison:
+    before: Program
+    after: Program
+    covered: dict[str, Covered]
+    cuttable: frozenset[LoopKey]
+    step_limit: int
+    finished: set[tuple[str, int, str]] = field(default_factory=set)
+
+    def attempt(
+        self, name: str, seed: int, fill: str, trips: int | None, deadline: float
+    ) -> Difference | None:
+        """Run both programs once and compare; records what was covered."""
+        covered = self.covered[name]
+        options: dict[str, Any] = {
+            "seed": seed,
+            "fill": fill,
+            "max_trips": trips,
+            "cuttable": self.cuttable,
+            "step_limit": self.step_limit,
+            "deadline": deadline,
+            "division": "trunc" if seed % 2 else "floor",
+        }
+        try:
+            first = run(self.before, name, mode="value", **options)
+        except RunError as error:
+            covered.refuse(error, "before")
+            return None
+        try:
+            second = run(self.after, name, mode="buffer", **options)
+        except RunError as error:
+            if error.code in _LIMITS:
+                covered.refuse(error, "after")
+                return None
+            return Difference(name, seed, "the run", (), "defined", f"refused: {error.message}")
+        difference = compare(first, second, name, seed)
+        if difference is None:
+            covered.runs.append((seed, trips))
+            if first.complete and second.complete:
+                covered.complete = True
+                self.finished.add((name, seed, fill))
+        return difference
 
 
 def changed_functions(before: Program, after: Program) -> list[str]:
-    """The functions that differ between two programs, in the order of `before`, and those that call one of them."""
+    """The functions that differ between two programs, in the order of `before`, and those that call one of
+    them.
+    """
     changed = {f.name for f in before.functions if after.function(f.name) != f}
     while True:
         callers = {f.name for f in before.functions if f.name not in changed and changed & set(_callees(f))}
@@ -148,14 +188,6 @@ def _callees(function: Function) -> Iterator[str]:
         name = getattr(getattr(s, "value", None), "function", None)
         if isinstance(name, str):
             yield name
-
-
-def _outcome(program: Program, name: str, options: dict[str, Any], covered: Covered) -> Outcome | None:
-    try:
-        return run(program, name, **options)
-    except RunError as error:
-        covered.refuse(error)
-        return None
 
 
 def _common_loops(before: Program, after: Program) -> frozenset[LoopKey]:
@@ -236,11 +268,17 @@ def _compare_cells(data: Any, ok: Any, other: Any, other_ok: Any) -> tuple[tuple
     position = _first(ok, data, other, other_ok)
     if position is None:
         return None
-    return position, str(data[position]), str(other[position]) if np.broadcast_to(other_ok, data.shape)[position] else "undefined"
+    return (
+        position,
+        str(data[position]),
+        str(other[position]) if np.broadcast_to(other_ok, data.shape)[position] else "undefined",
+    )
 
 
 def _first(wanted: Any, data: Any, other: Any, other_ok: Any) -> tuple[int, ...] | None:
-    """The index of the first wanted cell that is undefined in `other` or differs in its bits (two NaNs are equal)."""
+    """The index of the first wanted cell that is undefined in `other` or differs in its bits (two NaNs are
+    equal).
+    """
     bits = np.dtype(f"u{data.dtype.itemsize}")
     same = np.ascontiguousarray(data).view(bits) == np.ascontiguousarray(other).view(bits)
     same = same.reshape(data.shape)

@@ -1,7 +1,9 @@
-"""The inputs of a run: dynamic dims, scalars and tensors of a function's parameters, all determined by the seed.
+"""The inputs of a run: dynamic dims, scalars and tensors of a function's parameters, all determined by the
+seed.
 
-A scalar with range [0, 496] is 0 for seed 0, 496 for seed 1, and one of the ends or a value between for the others; without a range it is
-small. A dynamic dim is between 1 and 70, the same in every signature of the program. Given inputs take the place of made ones.
+A scalar with range [0, 496] is 496 for seed 0, 0 for seed 1, and one of the ends or a value between for the
+others; without a range it is small. A dynamic dim is between 1 and 70, the same in every signature of the
+program. Given inputs take the place of made ones.
 """
 
 from __future__ import annotations
@@ -27,7 +29,9 @@ _BLOCKS = (8, 4, 24, 1, 48, 2)
 
 @dataclass(frozen=True, slots=True)
 class Lane:
-    """Which of the parallel lanes a run is: block index, number of blocks, index of the vector core in its block."""
+    """Which of the parallel lanes a run is: block index, number of blocks, index of the vector core in its
+    block.
+    """
 
     block: int
     blocks: int
@@ -35,14 +39,16 @@ class Lane:
 
     @staticmethod
     def of(seed: int) -> Lane:
-        """The lane of a seed; block 0 of 8 for seed 0, block indices stay below 8."""
+        """The lane of a seed; block 0 of 8 for seed 0, block indices stay below 4."""
         blocks = _BLOCKS[seed % len(_BLOCKS)]
-        block = key(seed, "block") % min(blocks, 8) if seed else 0
+        block = key(seed, "block") % min(blocks, 4) if seed else 0
         return Lane(block, blocks, key(seed, "subblock") % 2)
 
 
 def dim_names(program: Program) -> tuple[str, ...]:
-    """The names of dynamic dims: those declared, and names in signature types that are no parameter of their function."""
+    """The names of dynamic dims: those declared, and names in signature types that are no parameter of their
+    function.
+    """
     names = dict.fromkeys(program.dynamic)
     for function in program.functions:
         own = {param.var.name for param in function.params}
@@ -57,8 +63,12 @@ def make_dims(program: Program, seed: int, given: Mapping[str, Any]) -> dict[str
     return {name: int(given.get(name, key(seed, f"dim {name}") % 70 + 1)) for name in dim_names(program)}
 
 
-def make_arguments(function: Function, dims: Mapping[str, int], seed: int, fill: str, given: Mapping[str, Any]) -> dict[str, Any]:
-    """A value for every parameter, by name; scalars first, since extents may name them. Raises `RunError` for what cannot be made."""
+def make_arguments(
+    function: Function, dims: Mapping[str, int], seed: int, fill: str, given: Mapping[str, Any]
+) -> dict[str, Any]:
+    """A value for every parameter, by name; scalars first, since extents may name them. Raises `RunError` for
+    what cannot be made.
+    """
     env: dict[str, Any] = dict(dims)
     scalars = [p for p in function.params if isinstance(p.var.type, ScalarType)]
     for param in (*scalars, *(p for p in function.params if p not in scalars)):
@@ -77,7 +87,11 @@ def _argument(param: Param, t: Type, env: Mapping[str, Any], seed: int, fill: st
             valid = compile_dims(t.valid, "floor")[1](env)
             strides = compile_dims(view.stride, "floor")[1](env) if view and view.stride else None
             if given is None:
-                last = sum((n - 1) * s for n, s in zip(sizes, strides, strict=True)) + 1 if strides else prod(sizes)
+                last = (
+                    sum((n - 1) * s for n, s in zip(sizes, strides, strict=True)) + 1
+                    if strides
+                    else prod(sizes)
+                )
                 buffer = Buffer(name, max(last, prod(sizes)), t.dtype, seed=seed, fill=fill)
                 return Tensor(buffer, sizes, valid, t.layout, strides)
             _same_shape(name, given, sizes)
@@ -94,7 +108,9 @@ def _argument(param: Param, t: Type, env: Mapping[str, Any], seed: int, fill: st
                 data = np.array(given, dtype=numpy_dtype(t.dtype))
             return Tile(data, np.ones(sizes, dtype=bool), valid)
         case TupleType(items=items):
-            return tuple(_argument(param, item, env, seed + 1000 * (i + 1), fill, None) for i, item in enumerate(items))
+            return tuple(
+                _argument(param, item, env, seed + 1000 * (i + 1), fill, None) for i, item in enumerate(items)
+            )
     return None
 
 
@@ -108,7 +124,7 @@ def _scalar(param: Param, dtype: DType, seed: int) -> int | float | bool:
         return _SMALL[seed] if seed < 2 else min(_SMALL[number % len(_SMALL)], 7 if dtype.bits < 8 else 16)
     lowest, highest = param.range
     if seed < 2:
-        return highest if seed else lowest
+        return lowest if seed else highest
     return (lowest, highest, lowest + (number >> 8) % (highest - lowest + 1))[number % 3]
 
 

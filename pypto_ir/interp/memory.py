@@ -1,11 +1,13 @@
 """Global memory: buffers that come into being page by page, and tensors as strided views of them.
 
-A buffer of up to 65,536 elements is one page; a larger one has pages of 4096 elements, made from a hash when they are first touched
-(`pypto_ir.interp.fill`), so reading a window [16, 512] of a weight [32, 2048, 4096] makes 16 pages, not 256 MiB. Every cell knows whether
-it is defined and whether it was written: storing an undefined cell makes memory undefined there.
+A buffer of up to 65,536 elements is one page; a larger one has pages of 4096 elements, made from a hash when
+they are first touched (`pypto_ir.interp.fill`), so reading a window [16, 512] of a weight [32, 2048, 4096]
+makes 16 pages, not 256 MiB. Every cell knows whether it is defined and whether it was written: storing an
+undefined cell makes memory undefined there.
 
-A tensor with shape [4, 8] and no strides has element (2, 3) at 2 * 8 + 3 = 19; with layout DN it is at 3 * 4 + 2 = 14. The blocked layouts
-(NZ, MX_A_ZZ, MX_B_NN) are addressed by their logical row-major index: what a program computes does not depend on where the cells lie.
+A tensor with shape [4, 8] and no strides has element (2, 3) at 2 * 8 + 3 = 19; with layout DN it is at 3 * 4
++ 2 = 14. The blocked layouts (NZ, MX_A_ZZ, MX_B_NN) are addressed by their logical row-major index: what a
+program computes does not depend on where the cells lie.
 """
 
 from __future__ import annotations
@@ -31,11 +33,28 @@ PAGE_LIMIT = 1 << 28
 
 
 class Buffer:
-    """A flat store of `size` elements; with `fill` None its cells start undefined, else with `generate(.., seed, name, fill)`."""
+    """A flat store of `size` elements; with `fill` None its cells start undefined, else with `generate(..,
+    seed, name, fill)`.
+    """
 
-    __slots__ = ("_data", "_ok", "_slots", "_used", "_written", "all_ok", "dtype", "fill", "name", "page_size", "seed", "size")
+    __slots__ = (
+        "_data",
+        "_ok",
+        "_slots",
+        "_used",
+        "_written",
+        "all_ok",
+        "dtype",
+        "fill",
+        "name",
+        "page_size",
+        "seed",
+        "size",
+    )
 
-    def __init__(self, name: str, size: int, dtype: DType, *, seed: int = 0, fill: str | None = "small") -> None:
+    def __init__(
+        self, name: str, size: int, dtype: DType, *, seed: int = 0, fill: str | None = "small"
+    ) -> None:
         self.name, self.size, self.dtype, self.seed, self.fill = name, size, dtype, seed, fill
         self.page_size = max(size, 1) if size <= DENSE else PAGE
         pages = -(-size // self.page_size)
@@ -84,7 +103,9 @@ class Buffer:
                 yield int(page)
 
     def page(self, number: int) -> tuple[Any, Any, Any]:
-        """Data, definedness and written marks of one page; cells past the end of the buffer are undefined and unwritten."""
+        """Data, definedness and written marks of one page; cells past the end of the buffer are undefined and
+        unwritten.
+        """
         self._touch(np.array([number]))
         slot = int(self._slots[number]) - 1
         return self._data[slot], self._ok[slot], self._written[slot]
@@ -114,7 +135,9 @@ class Buffer:
     def _grow(self) -> None:
         capacity = max(1, 2 * len(self._data)) if not self.dense else 1
         if capacity * self.page_size > RESIDENT_LIMIT:
-            raise RunError(f"buffer {self.name} holds more than {RESIDENT_LIMIT} elements in this run", "R009")
+            raise RunError(
+                f"buffer {self.name} holds more than {RESIDENT_LIMIT} elements in this run", "R009"
+            )
         for field in ("_data", "_ok", "_written"):
             old = getattr(self, field)
             new = np.zeros((capacity, self.page_size), dtype=old.dtype)
@@ -123,7 +146,9 @@ class Buffer:
 
 
 def packed_strides(shape: Sequence[int], layout: Layout = Layout.ND) -> tuple[int, ...]:
-    """Element strides of a packed tensor: row-major, with the last two axes swapped for DN (`spec/tile_ir.md` section 2)."""
+    """Element strides of a packed tensor: row-major, with the last two axes swapped for DN (`spec/tile_ir.md`
+    section 2).
+    """
     strides = [1] * len(shape)
     for axis in range(len(shape) - 2, -1, -1):
         strides[axis] = strides[axis + 1] * shape[axis + 1]
@@ -133,7 +158,9 @@ def packed_strides(shape: Sequence[int], layout: Layout = Layout.ND) -> tuple[in
 
 
 class Tensor:
-    """A view of a buffer: `shape` and `valid` extents, element `strides`, `offset` of its first element. Views share the buffer."""
+    """A view of a buffer: `shape` and `valid` extents, element `strides`, `offset` of its first element.
+    Views share the buffer.
+    """
 
     __slots__ = ("_nd", "buffer", "dtype", "layout", "offset", "shape", "strides", "valid")
 
@@ -154,7 +181,8 @@ class Tensor:
         self._nd: tuple[Any, Any, Any] | None = None
         last = offset + sum((s - 1) * t for s, t in zip(self.shape, self.strides, strict=True))
         if prod(self.shape) and (last >= buffer.size or offset < 0):
-            raise RunError(f"a view {list(self.shape)} of buffer {buffer.name} ends at element {last}, past its {buffer.size}")
+            where = f"ends at element {last} of buffer {buffer.name}, which has {buffer.size}"
+            raise RunError(f"a view {list(self.shape)} {where}")
 
     @staticmethod
     def fresh(name: str, shape: Sequence[int], dtype: DType, layout: Layout = Layout.ND) -> Tensor:
@@ -175,17 +203,23 @@ class Tensor:
         layout: Layout | None = None,
         strides: Sequence[int] | None = None,
     ) -> Tensor:
-        """The same memory under another shape; packed for `layout` (default: the one that it has) where no strides are given."""
+        """The same memory under another shape; packed for `layout` (default: the one that it has) where no
+        strides are given.
+        """
         return Tensor(self.buffer, shape, valid, layout or self.layout, strides, self.offset)
 
-    def window(self, offsets: Sequence[int], sizes: Sequence[int], valid: Sequence[int] | None = None) -> Tensor:
-        """The sub-tensor [offsets, offsets + sizes) as a view; raises `RunError` where it leaves the tensor."""
+    def window(
+        self, offsets: Sequence[int], sizes: Sequence[int], valid: Sequence[int] | None = None
+    ) -> Tensor:
+        """The box [offsets, offsets + sizes) as a view; raises `RunError` where it leaves the tensor."""
         self._check(offsets, sizes, "window")
         start = self.offset + sum(o * t for o, t in zip(offsets, self.strides, strict=True))
         return Tensor(self.buffer, sizes, valid, self.layout, self.strides, start)
 
     def read(self, offsets: Sequence[int], sizes: Sequence[int]) -> tuple[Any, Any]:
-        """Copies of data and definedness of the box [offsets, offsets + sizes), both of shape `sizes`; `RunError` out of bounds."""
+        """Copies of data and definedness of the box [offsets, offsets + sizes), both of shape `sizes`;
+        `RunError` out of bounds.
+        """
         self._check(offsets, sizes, "read")
         buffer = self.buffer
         if 0 in sizes:
@@ -197,7 +231,8 @@ class Tensor:
         return data, ok
 
     def write(self, offsets: Sequence[int], data: Any, ok: Any = True, accumulate: bool = False) -> None:
-        """Write the box at `offsets` of the shape of `data`, converted to the tensor's dtype; cells not `ok` become undefined there.
+        """Write the box at `offsets` of the shape of `data`, converted to the tensor's dtype; cells not `ok`
+        become undefined there.
 
         With `accumulate` the data are added to what is there. Raises `RunError` out of bounds."""
         sizes = np.shape(data)
@@ -244,14 +279,15 @@ class Tensor:
 
     def _check(self, offsets: Sequence[int], sizes: Sequence[int], what: str) -> None:
         if len(offsets) != len(self.shape) or len(sizes) != len(self.shape):
-            raise RunError(f"a {what} of rank {len(offsets)} on a tensor of rank {len(self.shape)} ({self.buffer.name})")
+            raise RunError(
+                f"a {what} of rank {len(offsets)} on a tensor of rank {len(self.shape)} ({self.buffer.name})"
+            )
         if 0 in sizes:
             return
         for axis, (o, n, extent) in enumerate(zip(offsets, sizes, self.shape, strict=True)):
             if o < 0 or n < 0 or o + n > extent:
-                raise RunError(
-                    f"{what} of elements {o} to {o + n} on axis {axis} of {self.buffer.name}, which has {extent} there"
-                )
+                where = f"on axis {axis} of {self.buffer.name}, which has {extent} there"
+                raise RunError(f"{what} of elements {o} to {o + n} {where}")
 
 
 def _box(offsets: Sequence[int], sizes: Sequence[int]) -> tuple[slice, ...]:

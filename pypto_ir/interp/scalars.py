@@ -1,8 +1,10 @@
-"""Scalar expressions as functions of an environment: fixed-width arithmetic as `spec/tile_ir.md` section 3 has it.
+"""Scalar expressions as functions of an environment: fixed-width arithmetic as `spec/tile_ir.md` section 3
+has it.
 
-Integers are Python ints kept inside their type, BOOL is a Python bool, floats are NumPy scalars of their type. `i * 2` on an INT8 `i` of
-100 is -56. Division is floor (Python's `//` and `%`, -7 // 2 = -4) or truncating (-7 // 2 = -3, as kernels lower it); `and` and `or`
-evaluate both sides. Anything computed from `UNDEFINED` is `UNDEFINED`.
+Integers are Python ints kept inside their type, BOOL is a Python bool, floats are NumPy scalars of their
+type. `i * 2` on an INT8 `i` of 100 is -56. Division is floor (Python's `//` and `%`, -7 // 2 = -4) or
+truncating (-7 // 2 = -3, as kernels lower it); `and` and `or` evaluate both sides. Anything computed from
+`UNDEFINED` is `UNDEFINED`.
 """
 
 from __future__ import annotations
@@ -13,7 +15,17 @@ from typing import Any, TypeAlias
 
 from pypto_ir.dtypes import DType
 from pypto_ir.expr import (
-    COMPARISONS, LOGICAL, Binary, Cast, Const, Expr, Item, MakeTuple, Unary, Var, dtype_of,
+    COMPARISONS,
+    LOGICAL,
+    Binary,
+    Cast,
+    Const,
+    Expr,
+    Item,
+    MakeTuple,
+    Unary,
+    Var,
+    dtype_of,
 )  # fmt: skip
 from pypto_ir.interp.fill import bounds
 from pypto_ir.interp.values import UNDEFINED, RunError, numpy_dtype
@@ -26,7 +38,9 @@ Thunk: TypeAlias = Callable[[Environment], Any]
 
 
 def wrapper(dtype: DType) -> Callable[[Any], Any]:
-    """The function that brings a result into a type: wraps integers to their width, rounds floats, makes a bool of BOOL."""
+    """The function that brings a result into a type: wraps integers to their width, rounds floats, makes a
+    bool of BOOL.
+    """
     if dtype is DType.BOOL:
         return bool
     if dtype.is_float:
@@ -47,7 +61,9 @@ def constant(value: int | float | bool, dtype: DType) -> Any:
 
 
 def convert(value: Any, source: DType | None, target: DType) -> Any:
-    """A cast: integers wrap, floats go to integers by truncation (undefined where the value does not fit), BOOL is 0 or 1."""
+    """A cast: integers wrap, floats go to integers by truncation (undefined where the value does not fit),
+    BOOL is 0 or 1.
+    """
     if value is UNDEFINED:
         return value
     if target is DType.BOOL:
@@ -60,7 +76,9 @@ def convert(value: Any, source: DType | None, target: DType) -> Any:
 
 
 def compile_expr(e: Expr, division: str = "floor") -> Thunk:
-    """`e` as a function of an environment; `division` is floor or trunc. Evaluating raises `RunError` for what has no result."""
+    """`e` as a function of an environment; `division` is floor or trunc. Evaluating raises `RunError` for
+    what has no result.
+    """
     match e:
         case Const(value=value, dtype=dtype):
             held = constant(value, dtype)
@@ -113,8 +131,11 @@ def _unary(e: Unary, division: str) -> Thunk:
     inner, dtype = compile_expr(e.operand, division), dtype_of(e.operand)
     boolean = dtype is DType.BOOL
     functions: dict[str, Callable[[Any], Any]] = {
-        "neg": operator.neg, "abs": abs, "not": operator.not_, "bitnot": operator.not_ if boolean else operator.invert,
-    }  # fmt: skip
+        "neg": operator.neg,
+        "abs": abs,
+        "not": operator.not_,
+        "bitnot": operator.not_ if boolean else operator.invert,
+    }
     function = functions[e.op]
     wrap = wrapper(DType.BOOL if e.op == "not" or dtype is None else dtype)
 
@@ -152,7 +173,11 @@ def _no_type(e: Binary) -> Thunk:
 def _result_type(e: Binary) -> DType | None:
     if e.op in COMPARISONS or e.op in LOGICAL:
         return DType.BOOL
-    if dtype_of(e.left) is DType.BOOL and dtype_of(e.right) is DType.BOOL and e.op in ("bitand", "bitor", "bitxor"):
+    if (
+        dtype_of(e.left) is DType.BOOL
+        and dtype_of(e.right) is DType.BOOL
+        and e.op in ("bitand", "bitor", "bitxor")
+    ):
         return DType.BOOL
     return dtype_of(e)
 
@@ -160,7 +185,8 @@ def _result_type(e: Binary) -> DType | None:
 def _function(op: str, dtype: DType, division: str) -> Callable[[Any, Any], Any]:
     simple: dict[str, Callable[[Any, Any], Any]] = {
         "add": operator.add, "sub": operator.sub, "mul": operator.mul, "min": min, "max": max,
-        "eq": operator.eq, "ne": operator.ne, "lt": operator.lt, "le": operator.le, "gt": operator.gt, "ge": operator.ge,
+        "eq": operator.eq, "ne": operator.ne,
+        "lt": operator.lt, "le": operator.le, "gt": operator.gt, "ge": operator.ge,
         "and": lambda a, b: bool(a) and bool(b), "or": lambda a, b: bool(a) or bool(b),
         "bitand": operator.and_, "bitor": operator.or_, "bitxor": operator.xor,
     }  # fmt: skip

@@ -1,4 +1,4 @@
-"""Checks of whole programs: SSA and scopes, types, the shape of lowered functions, and linearity of buffers."""
+"""Checks of programs: SSA and scopes, types, the shape of lowered functions, linearity of buffers."""
 
 from __future__ import annotations
 

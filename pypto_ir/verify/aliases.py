@@ -72,7 +72,7 @@ def _before(start: Expr, size: int, limit: Expr) -> bool:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Write:
-    """One execution of an op that writes a buffer in place; `scratch` where the op only leaves garbage there."""
+    """One execution of an op that writes a buffer in place; `scratch` where it only leaves garbage there."""
 
     box: Box | None
     path: StmtPath
@@ -109,7 +109,7 @@ class Buffers:
     journal: list[int] = field(default_factory=list)
 
     def fresh(self, name: str, t: TileType, blank: bool = False) -> Value:
-        """A new buffer, named after the variable that it is made for; `blank` where its content is undefined."""
+        """A new buffer, named after the variable it is made for; `blank` where its content is undefined."""
         self.names.append(name)
         self.blank.append(blank)
         self.logs.append([])

@@ -20,14 +20,31 @@ from dataclasses import dataclass, field
 from itertools import count
 
 from pypto_ir.diagnostics import Diagnostic, Diagnostics, declare
-from pypto_ir.expr import Expr, Item, MakeTuple, Var, children, const_int, dtype_of, transform, variables
+from pypto_ir.expr import Expr, Item, MakeTuple, Var, const_int, dtype_of, transform, variables
+from pypto_ir.interp.calls import operand_role
 from pypto_ir.linear import normalize
 from pypto_ir.ops.registry import OpDef, Role, find_op, type_of
 from pypto_ir.stmt import (
-    Assign, Block, Call, Eval, For, Function, FunctionCall, If, Return, Scope, Stmt, Submit, While, Yield, blocks, value_exprs,
+    Assign,
+    Block,
+    Call,
+    Eval,
+    For,
+    Function,
+    FunctionCall,
+    If,
+    Return,
+    Scope,
+    Stmt,
+    Submit,
+    While,
+    Yield,
+    blocks,
+    value_exprs,
 )  # fmt: skip
 from pypto_ir.types import INDEX, ScalarType, TileType, TupleType, Type
 from pypto_ir.verify.aliases import Box, Buffers, Ref, Value, Write, covers
+from pypto_ir.verify.loops import exact_work, pattern, small, trip_count
 from pypto_ir.verify.places import StmtPath, place, statement_text
 
 declare(V201="a tile is read after its buffer was overwritten in place")
@@ -36,8 +53,6 @@ declare(V201="a tile is read after its buffer was overwritten in place")
 TRIPS = 8
 #: statement visits above which nested loops are followed less often
 WORK = 1_000_000
-#: largest offset expression that is kept as it is
-_NODES = 48
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +89,7 @@ def violations(function: Function, path: StmtPath = ()) -> list[Violation]:
     """Every read of an overwritten tile in a function, in the order in which following the statements meets
     them.
     """
-    walk = _Walk(_exact_work(function.body) > WORK)
+    walk = _Walk(exact_work(function.body) > WORK)
     for param in function.params:
         if isinstance(param.var.type, TileType):
             walk.values[param.var.name] = walk.buffers.fresh(param.var.name, param.var.type)
@@ -107,9 +122,13 @@ class _Walk:
                 self.call(call, targets[0], s, at)
             case Eval(value=Call() as call):
                 self.call(call, None, s, at)
-            case Assign(targets=(target,), value=Var() | Item() | MakeTuple() as value) if not _is_scalar(target.type):
+            case Assign(targets=(target,), value=Var() | Item() | MakeTuple() as value) if not _is_scalar(
+                target.type
+            ):
                 self.bind(target, value)
-            case Assign(targets=(target,), value=value) if _is_scalar(target.type) and not isinstance(value, Call | FunctionCall | Submit):
+            case Assign(targets=(target,), value=value) if _is_scalar(target.type) and not isinstance(
+                value, Call | FunctionCall | Submit
+            ):
                 self.scalars[target.name] = self.offset(value, target.name)
             case Assign(targets=targets, value=value):
                 self.read_all(value_exprs(value), s, at)
@@ -126,7 +145,7 @@ class _Walk:
             case Scope(body=body):
                 self.block(body, (*at, "body"))
 
-    # ---- values ------------------------------------------------------------------------------------------------------------
+    # ---- values ----
 
     def value(self, e: Expr) -> Value:
         """The places that an expression may denote; nothing for what is no tile."""
@@ -165,7 +184,7 @@ class _Walk:
         if dtype is None or not dtype.is_int:
             return self.unknown(name)
         resolved = normalize(transform(e, lambda v: self.scalars.get(v.name, v)))
-        return resolved if _small(resolved) else self.unknown(name)
+        return resolved if small(resolved) else self.unknown(name)
 
     def read_all(self, exprs: Iterable[Expr], s: Stmt, at: StmtPath) -> None:
         for e in exprs:
@@ -174,7 +193,11 @@ class _Walk:
     def read(self, e: Expr, s: Stmt, at: StmtPath) -> None:
         for v in variables(e):
             items = len(v.type.items) if isinstance(v.type, TupleType) else 0
-            names = (v.name, *(f"{v.name}.{i}" for i in range(items))) if not isinstance(e, Item) else (f"{v.name}.{e.index}",)
+            names = (
+                (v.name, *(f"{v.name}.{i}" for i in range(items)))
+                if not isinstance(e, Item)
+                else (f"{v.name}.{e.index}",)
+            )
             for name in names:
                 for ref in self.values.get(name, ()):
                     for write in self.buffers.missed(ref):
@@ -185,7 +208,7 @@ class _Walk:
         violation = Violation(write.path, write.statement, buffer, at, s, var, write.scratch)
         self.found.setdefault((write.path, at, var), violation)
 
-    # ---- calls -------------------------------------------------------------------------------------------------------------
+    # ---- calls ----
 
     def call(self, call: Call, target: Var | None, s: Stmt, at: StmtPath) -> None:
         op = find_op(call.op)
@@ -199,7 +222,7 @@ class _Walk:
                 self.values[target.name] = self.view(call, self.value(call.args[op.aliases]))
             return
         else:
-            scratch = [i for i in range(len(call.args)) if _role(op, i) is Role.SCRATCH]
+            scratch = [i for i in range(len(call.args)) if operand_role(op, i) is Role.SCRATCH]
             self.read_all((e for i, e in enumerate(call.args) if i not in scratch), s, at)
             for i in scratch:
                 self.spoil(call.args[i], s, at)
@@ -209,7 +232,7 @@ class _Walk:
     def call_in_place(self, op: OpDef, call: Call, target: Var | None, s: Stmt, at: StmtPath) -> None:
         first = op.writes[0]
         base = self.value(call.args[first])
-        scratch = [i for i in range(len(call.args)) if _role(op, i) is Role.SCRATCH and i != first]
+        scratch = [i for i in range(len(call.args)) if operand_role(op, i) is Role.SCRATCH and i != first]
         self.read_all((e for i, e in enumerate(call.args) if i != first and i not in scratch), s, at)
         put_back = self.put_back(call, base) if op.name == "tile.assemble" else None
         if put_back is None:
@@ -273,7 +296,10 @@ class _Walk:
         the others.
         """
         if call.op != "tile.slice" or len(call.args) < 3 or not isinstance(call.args[1], MakeTuple):
-            return tuple(Ref(r.buffer, r.box, r.exact and call.op in _SAME_COORDINATES, r.seen, r.missing) for r in source)
+            return tuple(
+                Ref(r.buffer, r.box, r.exact and call.op in _SAME_COORDINATES, r.seen, r.missing)
+                for r in source
+            )
         sizes = tuple(const_int(e) for e in call.args[1].items)
         offsets = call.args[2].items if isinstance(call.args[2], MakeTuple) else ()
         drops = len(call.args) > 4 and call.args[4] != MakeTuple(())
@@ -286,7 +312,7 @@ class _Walk:
             result.append(Ref(ref.buffer, part or ref.box, exact, ref.seen, ref.missing))
         return tuple(result)
 
-    # ---- control flow ------------------------------------------------------------------------------------------------------
+    # ---- control flow ----
 
     def branch(self, s: If, at: StmtPath) -> None:
         buffers, mark = self.buffers, len(self.buffers.journal)
@@ -308,7 +334,7 @@ class _Walk:
             self.make(result)
 
     def loop(self, s: For | While, at: StmtPath) -> None:
-        trips = _trip_count(s)
+        trips = trip_count(s)
         most = TRIPS if self.modifies(s) else 1
         if self.sparing and self.later_trip:
             most = 1
@@ -319,11 +345,11 @@ class _Walk:
         ends = [] if trips else [carried]
         patterns: list[object] = []
         for trip in range(most):
-            pattern = _pattern(carried, outside)
-            if trip > 1 and pattern in patterns:
+            seen = pattern(carried, outside)
+            if trip > 1 and seen in patterns:
                 break
             if trip:
-                patterns.append(pattern)
+                patterns.append(seen)
             self.later_trip += trip > 0
             if isinstance(s, For):
                 self.make(s.var)
@@ -343,7 +369,9 @@ class _Walk:
         if id(s) not in self.writes:
             value = s.value if isinstance(s, Assign | Eval) else None
             changes = isinstance(value, Call) and _changes(value)
-            self.writes[id(s)] = changes or any(self.modifies(inner) for block in blocks(s) for inner in block)
+            self.writes[id(s)] = changes or any(
+                self.modifies(inner) for block in blocks(s) for inner in block
+            )
         return self.writes[id(s)]
 
 
@@ -351,50 +379,12 @@ class _Walk:
 _SAME_COORDINATES = frozenset({"tile.set_validshape"})
 
 
-def _role(op: OpDef, i: int) -> Role:
-    return op.operands[min(i, len(op.operands) - 1)].role if op.operands else Role.DATA
-
-
 def _changes(call: Call) -> bool:
     op = find_op(call.op)
-    return op is not None and (bool(op.writes) or any(_role(op, i) is Role.SCRATCH for i in range(len(call.args))))
+    return op is not None and (
+        bool(op.writes) or any(operand_role(op, i) is Role.SCRATCH for i in range(len(call.args)))
+    )
 
 
 def _is_scalar(t: Type) -> bool:
     return isinstance(t, ScalarType)
-
-
-def _small(e: Expr) -> bool:
-    stack, nodes = [e], 0
-    while stack and nodes <= _NODES:
-        nodes += 1
-        stack.extend(children(stack.pop()))
-    return nodes <= _NODES
-
-
-def _trip_count(s: For | While) -> int | None:
-    if isinstance(s, While):
-        return None
-    start, stop, step = const_int(s.start), const_int(s.stop), const_int(s.step)
-    return len(range(start, stop, step)) if start is not None and stop is not None and step else None
-
-
-def _pattern(carried: list[Value], outside: int) -> object:
-    """What carries are to the loop: which buffers from outside, which from earlier trips, and which of them
-    are one.
-    """
-    numbers: dict[int, int] = {}
-    return tuple(
-        tuple(
-            (r.buffer if r.buffer < outside else -1 - numbers.setdefault(r.buffer, len(numbers)), r.box, bool(r.missing))
-            for r in value
-        )
-        for value in carried
-    )
-
-
-def _exact_work(block: Block) -> int:
-    """An upper bound of the statements visited when every loop is followed for two trips."""
-    return sum(
-        1 + (2 if isinstance(s, For | While) else 1) * sum(_exact_work(inner) for inner in blocks(s)) for s in block
-    )

@@ -13,7 +13,22 @@ from typing import TypeAlias
 from pypto_ir.diagnostics import Place
 from pypto_ir.json_place import path_text
 from pypto_ir.stmt import (
-    Assign, Block, Break, Call, Continue, Eval, For, Function, FunctionCall, If, Return, Scope, Stmt, Submit, While, Yield,
+    Assign,
+    Block,
+    Break,
+    Call,
+    Continue,
+    Eval,
+    For,
+    Function,
+    FunctionCall,
+    If,
+    Return,
+    Scope,
+    Stmt,
+    Submit,
+    While,
+    Yield,
 )  # fmt: skip
 
 #: a path from the root of the program, or from a function where only a function is known
@@ -85,4 +100,6 @@ def place(function: Function | str, path: StmtPath, s: Stmt | None = None) -> Pl
     """The place of a statement, or of a function where `s` is None."""
     name = function if isinstance(function, str) else function.name
     loc = s.loc if s is not None else None
-    return Place(path=path_text(path), function=name, statement=statement_text(s) if s is not None else None, loc=loc)
+    return Place(
+        path=path_text(path), function=name, statement=statement_text(s) if s is not None else None, loc=loc
+    )

@@ -13,7 +13,20 @@ from collections.abc import Iterable
 from pypto_ir.diagnostics import Diagnostics, declare
 from pypto_ir.expr import Expr, Var, variables
 from pypto_ir.stmt import (
-    Block, Break, Continue, For, Function, If, Program, Return, Scope, Stmt, While, Yield, definitions, own_exprs,
+    Block,
+    Break,
+    Continue,
+    For,
+    Function,
+    If,
+    Program,
+    Return,
+    Scope,
+    Stmt,
+    While,
+    Yield,
+    definitions,
+    own_exprs,
 )  # fmt: skip
 from pypto_ir.types import Type, type_exprs
 from pypto_ir.verify.places import StmtPath, place
@@ -37,7 +50,12 @@ def verify_ssa(program: Program) -> Diagnostics:
     for i, function in enumerate(program.functions):
         path = ("functions", i)
         if function.name in seen:
-            bag.add("S108", f"function {function.name} is defined a second time", place(function, path), "rename one of them")
+            bag.add(
+                "S108",
+                f"function {function.name} is defined a second time",
+                place(function, path),
+                "rename one of them",
+            )
         seen.add(function.name)
         _FunctionCheck(bag, function, program.dynamic).check(path)
     return bag
@@ -57,7 +75,12 @@ class _FunctionCheck:
         for i, param in enumerate(function.params):
             at = (*path, "params", i)
             if param.var.name in self.defined:
-                self.bag.add("S101", f"parameter {param.var.name} is defined a second time", place(function, at), "rename it")
+                self.bag.add(
+                    "S101",
+                    f"parameter {param.var.name} is defined a second time",
+                    place(function, at),
+                    "rename it",
+                )
             self.defined.add(param.var.name)
         self.visible |= params
         self.signature(path)
@@ -66,7 +89,7 @@ class _FunctionCheck:
             return
         self.block(function.body, (*path, "body"), None)
         if function.returns and not (function.body and _always_returns(function.body)):
-            message = f"function {function.name} declares {len(function.returns)} results but can end without a return"
+            message = f"{function.name} declares {len(function.returns)} results but can end without a return"
             self.bag.add("S107", message, place(function, path), "end the body with a return")
 
     def signature(self, path: StmtPath) -> None:
@@ -75,7 +98,9 @@ class _FunctionCheck:
         for t, at in parts:
             for name in dict.fromkeys(v.name for e in type_exprs(t) for v in variables(e)):
                 if name not in self.visible:
-                    message = f"{name} in a signature type is neither a dynamic dim of the program nor a parameter"
+                    message = (
+                        f"{name} in a signature type is neither a dynamic dim of the program nor a parameter"
+                    )
                     self.bag.add("S102", message, place(self.function, at), f"list {name} under dynamic")
                     self.visible.add(name)
 
@@ -130,7 +155,9 @@ class _FunctionCheck:
         if isinstance(s, While):
             self.uses((c.init for c in s.carries), s, at)
         inner: list[str] = []
-        bound = (s.var, *(c.var for c in s.carries)) if isinstance(s, For) else tuple(c.var for c in s.carries)
+        bound = (
+            (s.var, *(c.var for c in s.carries)) if isinstance(s, For) else tuple(c.var for c in s.carries)
+        )
         self.define(bound, s, at, inner)
         if isinstance(s, While):
             self.uses((s.cond,), s, at)
@@ -148,26 +175,38 @@ class _FunctionCheck:
         last = block[-1] if block else None
         if count and not isinstance(last, Yield | Return):
             message = f"this block must end in a yield of {count} values"
-            self.bag.add("S104", message, place(self.function, path, owner), "add the yield as its last statement")
+            self.bag.add(
+                "S104", message, place(self.function, path, owner), "add the yield as its last statement"
+            )
 
     def yields(self, s: Yield, owner: Stmt | None, at: StmtPath) -> None:
         where = place(self.function, at, s)
         if not isinstance(owner, For | While | If):
-            self.bag.add("S104", "a yield stands outside of a loop body and of an arm", where, "remove it, or use return")
+            self.bag.add(
+                "S104",
+                "a yield stands outside of a loop body and of an arm",
+                where,
+                "remove it, or use return",
+            )
             return
-        what, count = ("result", len(owner.results)) if isinstance(owner, If) else ("carry", len(owner.carries))
+        what, count = (
+            ("result", len(owner.results)) if isinstance(owner, If) else ("carry", len(owner.carries))
+        )
         if count != len(s.values):
             message = f"{len(s.values)} values are yielded, one for each {what} is {count}"
             self.bag.add("S106", message, where, f"yield one value for each {what}")
 
     def returns(self, s: Return, at: StmtPath) -> None:
         if len(s.values) != len(self.function.returns):
-            message = f"{len(s.values)} values are returned, function {self.function.name} declares {len(self.function.returns)}"
+            declared = len(self.function.returns)
+            message = f"{len(s.values)} values are returned, {self.function.name} declares {declared}"
             self.bag.add("S107", message, place(self.function, at, s), "return what the function declares")
 
     def leaves_loop(self, s: Break | Continue, at: StmtPath) -> None:
         if not self.carried_loop:
-            self.bag.add("S105", f"{_word(s)} stands outside of a loop", place(self.function, at, s), "remove it")
+            self.bag.add(
+                "S105", f"{_word(s)} stands outside of a loop", place(self.function, at, s), "remove it"
+            )
         elif self.carried_loop[-1]:
             message = f"{_word(s)} stands in a loop with carries, whose values it does not hand on"
             self.bag.add("S105", message, place(self.function, at, s), "use a branch that yields the carries")

@@ -51,12 +51,19 @@ def _check(bag: Diagnostics, function: Function, s: Stmt, call: Call, at: StmtPa
         offset = tuple_items(call.args[2])
         if offset is None or len(offset) != 2:
             found = "no literal tuple" if offset is None else f"{len(offset)} elements"
-            bag.add("V103", f"the offset of tile.assemble has {found}, not 2 elements", where, "give a row and a column")
+            bag.add(
+                "V103",
+                f"the offset of tile.assemble has {found}, not 2 elements",
+                where,
+                "give a row and a column",
+            )
     for i, arg in enumerate(call.args):
         found_type = type_of(arg)
         if isinstance(found_type, TileType) and found_type.rank > 2:
             message = f"operand {i} of {call.op} is a >2D tile {dims_text(found_type.shape)}"
-            bag.add("V104", message, where, "only two-dimensional tiles have a machine form; lower what makes it")
+            bag.add(
+                "V104", message, where, "only two-dimensional tiles have a machine form; lower what makes it"
+            )
             break
 
 
