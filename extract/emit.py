@@ -70,6 +70,7 @@ class _Emitter:
             for c in (graph.flat.get(number), graph.families.get(number)):
                 if c is not None and name not in leaves:
                     self.authors.setdefault(c, []).append(name)
+        self.statements = {s.target.name: s for s in walk(function.body) if isinstance(s, Assign)}
         self.late_loads = [c for c in choice.needed if choice.best(c).node.name == "LoadEach"]
         #: dynamic dims of the signature, visible everywhere
         dims = [e for p in function.params for e in type_exprs(p.var.type)]
@@ -333,12 +334,12 @@ class _Emitter:
         rows = first.type.static_shape[0]
         count = shape[0] // rows
         call, made = fill_call(pack_entry(first.type), shape)
-        packed = self.assign(self.names.derived(self.hint(c), "pages"), call, made, None)
+        packed = self.assign(self.names.derived(self.hint(c), "pages"), call, made, c)
         for page in range(count):
             source = self.page(family, page)
             call, made = typed(Call("tile.assemble", (packed, source, tuple_of(page * rows, 0))))
             name = self.name(c) if page == count - 1 else self.names.derived(self.hint(c), f"pages{page}")
-            packed = self.assign(name, call, made, None)
+            packed = self.assign(name, call, made, c)
         return packed
 
     def page(self, c: int, number: int) -> Var:
@@ -390,23 +391,32 @@ class _Emitter:
             return operands[0]
         c, number = key
         call, made = page_call(self.graph, node, number, operands)
-        return self.assign(self.names.derived(self.hint(c), str(number)), call, made, None)
+        # a page cut from a whole tile belongs to its reader, any other page to the value that it is a part of
+        return self.assign(self.names.derived(self.hint(c), str(number)), call, made, None if node.name == "RowsOf" else c)
 
     def assign(self, name: str, call: Call, made: Type, c: int | None) -> Var:
         for e in (*value_exprs(call), *type_exprs(made)):
             if not self.sees(e):
                 self.names.release(name)
                 raise NotAvailable(f"{name} reads what is not visible here")
-        here = self.here
-        own = here if isinstance(here, Assign | Eval) else None
+        source = self.origin(c)
+        own = source if isinstance(source, Assign | Eval) else None
         if own is not None and isinstance(own.value, Call):
             attrs = own.value.attrs if not call.attrs and call.op == own.value.op else call.attrs
             call = replace(call, loc=own.value.loc, attrs=attrs)
         var = Var(name, made)
-        named = own is not None and isinstance(own, Assign) and own.target.name == name
-        self.put(Assign((var,), call, here.loc if here else None, here.comment if named and here else None))
+        here = self.here
+        named = isinstance(here, Assign) and here.target.name == name
+        self.put(Assign((var,), call, source.loc if source else None, here.comment if named and here else None))
         self.frames[-1].names.add(name)
         return var
+
+    def origin(self, c: int | None) -> Stmt | None:
+        """The statement whose position an emitted one takes: the author's for the class, else the statement at hand."""
+        authors = self.authors.get(c, ()) if c is not None else ()
+        if not authors or (isinstance(self.here, Assign) and self.here.target.name in authors):
+            return self.here
+        return self.statements[authors[0]]
 
     def name(self, c: int) -> str:
         """The name of a class: that of the statement at hand if it holds the class, of another author's value, or one made from it."""
