@@ -1,0 +1,28 @@
+"""`python -m benchmarks performance`, and the other commands by name; what follows the name goes to the command."""
+
+from __future__ import annotations
+
+import sys
+from importlib import import_module
+
+COMMANDS = {
+    "performance": "ratios of time and size, written to docs/performance.md",
+    "fuzz": "random programs against the interpreter",
+    "docs": "docs/rules.md and docs/diagnostics.md from what the code declares",
+}
+
+
+def main(argv: list[str]) -> int:
+    """Run a command; the result is the exit code, 2 where there is no such command."""
+    if argv and argv[0] in COMMANDS:
+        result: int | None = import_module(f"benchmarks.{argv[0]}").main(argv[1:])
+        return result or 0
+    asked = bool(argv) and argv[0] in ("-h", "--help")
+    print("usage: python -m benchmarks COMMAND ..", file=sys.stdout if asked else sys.stderr)
+    for name, what in COMMANDS.items():
+        print(f"  {name:12} {what}", file=sys.stdout if asked else sys.stderr)
+    return 0 if asked else 2
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

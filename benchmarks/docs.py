@@ -1,0 +1,92 @@
+"""Pages that are made from what the code declares: every rewrite rule, every code of a diagnostic.
+
+    python -m benchmarks docs            writes docs/rules.md and docs/diagnostics.md
+    python -m benchmarks docs --check    exit code 1 where they are out of date
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from importlib import import_module
+from itertools import groupby
+from pkgutil import walk_packages
+
+from benchmarks.pages import DOCS, generated, replaced
+
+PACKAGES = ("pypto_ir", "egraph_rules", "extract", "pypto_eqsat")
+_FAMILIES = {
+    "J": "Reading program files",
+    "S": "Names and scopes",
+    "T": "Types and ops",
+    "V": "The 2-D form and linear buffers",
+    "L": "Lowering",
+    "R": "Running a program",
+    "U": "Command line, files and targets",
+    "W": "Warnings",
+    "X": "Faults of the optimiser",
+}
+
+
+def rules_text() -> str:
+    """Every rewrite rule by rule file: equation, condition, counter-example."""
+    from egraph_rules.catalogue import rules
+
+    lines: list[str] = []
+    for ruleset, members in groupby(rules(), key=lambda rule: rule.ruleset):
+        lines += [f"## {ruleset}", ""]
+        for rule in members:
+            lines += [f"### {rule.name}", "", "```text", rule.equation, "```", ""]
+            lines += [f"- when: {rule.condition}", f"- guards against: {rule.counterexample}", ""]
+    return "\n".join(lines)
+
+
+def diagnostics_text() -> str:
+    """Every code that some module declares, by its letter."""
+    from pypto_ir.diagnostics import CODES
+
+    for package in PACKAGES:
+        for module in walk_packages(import_module(package).__path__, f"{package}."):
+            if not module.name.endswith("__main__"):
+                import_module(module.name)
+    lines: list[str] = []
+    for letter, codes in groupby(sorted(CODES), key=lambda code: code[0]):
+        lines += [f"## {letter}: {_FAMILIES[letter]}", "", "| code | meaning |", "|---|---|"]
+        lines += [f"| {code} | {_cell(CODES[code])} |" for code in codes]
+        lines.append("")
+    return "\n".join(lines)
+
+
+def _cell(text: str) -> str:
+    return text.replace("|", "\\|")
+
+
+#: page -> (marker of its generated part, what the part should be)
+PAGES = {"rules.md": ("rules", rules_text), "diagnostics.md": ("codes", diagnostics_text)}
+
+
+def stale() -> list[str]:
+    """The pages whose generated part is not what the code says."""
+    return [
+        name
+        for name, (part, made) in PAGES.items()
+        if generated((DOCS / name).read_text(encoding="utf-8"), part) != made().strip()
+    ]
+
+
+def main(argv: list[str]) -> int:
+    """Write the pages, or check them."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks docs", description=__doc__.splitlines()[0])
+    parser.add_argument("--check", action="store_true", help="write nothing; exit code 1 where a page is out of date")
+    arguments = parser.parse_args(argv)
+    old = stale()
+    if arguments.check:
+        for name in old:
+            print(f"docs/{name} is out of date", file=sys.stderr)
+        return 1 if old else 0
+    for name in old:
+        part, made = PAGES[name]
+        page = DOCS / name
+        page.write_text(replaced(page.read_text(encoding="utf-8"), part, made()), encoding="utf-8")
+        print(f"wrote docs/{name}")
+    return 0
