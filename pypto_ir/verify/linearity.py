@@ -212,14 +212,16 @@ class _Walk:
 
     def call(self, call: Call, target: Var | None, s: Stmt, at: StmtPath) -> None:
         op = find_op(call.op)
+        viewed = op.aliases if op is not None and op.aliases is not None else -1
         if op is None:
             self.read_all(value_exprs(call), s, at)
         elif op.writes:
             self.call_in_place(op, call, target, s, at)
             return
-        elif op.aliases is not None and op.aliases < len(call.args):
+        elif 0 <= viewed < len(call.args):
+            self.read_all((e for i, e in enumerate(call.args) if i != viewed), s, at)
             if target is not None:
-                self.values[target.name] = self.view(call, self.value(call.args[op.aliases]))
+                self.values[target.name] = self.view(call, self.value(call.args[viewed]))
             return
         else:
             scratch = [i for i in range(len(call.args)) if operand_role(op, i) is Role.SCRATCH]

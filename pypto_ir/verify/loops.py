@@ -1,7 +1,7 @@
 """How loops are followed: trip counts, when carries repeat, and how much work a nest of loops is.
 
-`range(0, 128, 64)` has 2 trips; a loop whose bounds are not constant may have none. Two carries that swap buffers
-a and b in every trip have the patterns (a, b), (b, a), (a, b), ..: the third repeats.
+`range(0, 128, 64)` has 2 trips; a loop whose bounds are not constant may have none. Two carries that swap
+buffers a and b in every trip have the patterns (a, b), (b, a), (a, b), ..: the third repeats.
 """
 
 from __future__ import annotations
