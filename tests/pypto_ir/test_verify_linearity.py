@@ -127,7 +127,11 @@ def test_the_same_load_twice_is_accepted() -> None:
 def carried_twice(reads_first: bool) -> Program:
     write = op("a1", "tile.assemble", "a", "s", [0, 0])
     reads = [op("e", "tile.exp", "b"), store("o1", "e")]
-    body = [load("s", "i * 8", 8), *([*reads, write] if reads_first else [write, *reads]), {"yield": ["a1", "b"]}]
+    body = [
+        load("s", "i * 8", 8),
+        *([*reads, write] if reads_first else [write, *reads]),
+        {"yield": ["a1", "b"]},
+    ]
     carry = [{"name": "a", "init": "t"}, {"name": "b", "init": "t"}]
     loop = {"for": "i", "range": [0, "n", 1], "carry": carry, "body": body, "results": ["ra", "rb"]}
     return program([load("t"), loop])
@@ -252,7 +256,13 @@ def test_a_write_to_what_a_branch_gave_reaches_both_sources() -> None:
 
 
 def test_a_tile_read_after_it_served_as_scratch_is_caught() -> None:
-    body = [load("t"), load("c"), op("m", "tile.row_max", "t", "c"), store("o1", "c"), op("e", "tile.exp", "m")]
+    body = [
+        load("t"),
+        load("c"),
+        op("m", "tile.row_max", "t", "c"),
+        store("o1", "c"),
+        op("e", "tile.exp", "m"),
+    ]
     (found,) = violations(program(body).functions[0])
     assert found.scratch and found.var == "c"
 
@@ -272,7 +282,10 @@ def test_every_kernel_is_linear(path: Path) -> None:
 
 def test_ten_thousand_statements_and_deep_nests_of_writing_loops_are_followed() -> None:
     chain = [op(f"t{i + 1}", "tile.assemble", f"t{i}", "s", [0, 0]) for i in range(10_000)]
-    assert read_by(program([load("t0"), load("s", 16, 8), *chain, store("o", "t10000"), store("o2", "t0")])) != []
+    assert (
+        read_by(program([load("t0"), load("s", 16, 8), *chain, store("o", "t10000"), store("o2", "t0")]))
+        != []
+    )
     nest = [op("a", "tile.assemble", "z", "s", ["i0", 0])]
     for depth in range(40):
         nest = [{"for": f"i{depth}", "range": [0, "n", 1], "body": nest}]
