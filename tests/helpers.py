@@ -9,9 +9,9 @@
     ])
     after = lowered(before)
 
-Statements and types are the JSON of program files, so that types are deduced by the reader. `lowered` optimises and
-checks: accepted by the verifiers, equal under interpretation on more seeds than the default, not dearer than the
-input, and unchanged by a second run.
+Statements and types are the JSON of program files, so that types are deduced by the reader. `lowered`
+optimises and checks: accepted by the verifiers, equal under interpretation on more seeds than the default,
+not dearer than the input, and unchanged by a second run.
 """
 
 from __future__ import annotations
@@ -70,7 +70,9 @@ def scalar(name: str, dtype: str = "INDEX", range: tuple[int, int] | None = None
     return result if range is None else {**result, "range": list(range)}
 
 
-def let(name: str, op: str, *args: Any, type: Json | None = None, attrs: Json | None = None, **kwargs: Any) -> Json:
+def let(
+    name: str, op: str, *args: Any, type: Json | None = None, attrs: Json | None = None, **kwargs: Any
+) -> Json:
     """`name = op(args, kwargs)`."""
     result: Json = {"let": name, "op": op, "args": list(args)}
     for key, value in (("kwargs", kwargs), ("attrs", attrs), ("type", type)):
@@ -99,7 +101,12 @@ def flat(*shape: int) -> Json:
 
 
 def store(
-    name: str, source: str, offsets: Sequence[Dim], target: str, window: Sequence[Dim] | None = None, **more: Any
+    name: str,
+    source: str,
+    offsets: Sequence[Dim],
+    target: str,
+    window: Sequence[Dim] | None = None,
+    **more: Any,
 ) -> Json:
     """A store, with the box of the target where `window` is given."""
     box = [] if window is None else [list(window)]
@@ -116,11 +123,23 @@ def give(*names: str) -> Json:
 
 
 def loop(
-    var: str, bounds: Sequence[Dim], carry: dict[str, str], body: list[Json], results: Sequence[str] = (), **more: Any
+    var: str,
+    bounds: Sequence[Dim],
+    carry: dict[str, str],
+    body: list[Json],
+    results: Sequence[str] = (),
+    **more: Any,
 ) -> Json:
     """A for loop; `carry` maps carried names to their first values."""
     carries = [{"name": name, "init": init} for name, init in carry.items()]
-    return {"for": var, "range": list(bounds), "carry": carries, "body": body, "results": list(results), **more}
+    return {
+        "for": var,
+        "range": list(bounds),
+        "carry": carries,
+        "body": body,
+        "results": list(results),
+        **more,
+    }
 
 
 def const(value: float, dtype: str = "FP32") -> Json:
@@ -164,8 +183,10 @@ def cost(p: Program, target: str | None = None) -> float:
     return sum(price.cost for price in price_program(p, load_target(target or p.target)).values())
 
 
-def checked(before: Program, result: Result, *, complete: bool = True) -> Program:
-    """The program of a result, after everything that a lowering promises was checked."""
+def checked(before: Program, result: Result, *, complete: bool = True, dearer: bool = False) -> Program:
+    """The program of a result, after everything that a lowering promises was checked. With `dearer` it may
+    cost more than the input: an N-D op without one 2-D op, or a transpose that lacks its scratch tile, is
+    priced as written, and no legal program has that price."""
     after = result.program
     errors = [d for d in verify_program(after) if d.severity is Severity.ERROR]
     for f in after.functions:
@@ -174,7 +195,7 @@ def checked(before: Program, result: Result, *, complete: bool = True) -> Progra
             assert is_two_d(f), f"{f.name} is no legal 2-D program"
     assert not errors, "\n".join(map(str, errors))
     assert result.stats["cost"] == pytest.approx(cost(after))
-    assert cost(after) <= cost(before) * (1 + 1e-9)
+    assert dearer or cost(after) <= cost(before) * (1 + 1e-9)
     assert result.stats["lower_bound"] <= result.stats["cost"] * (1 + 1e-9)
     assert_equal_runs(before, after, complete=complete)
     again = optimize(after, validate=False)
@@ -183,9 +204,10 @@ def checked(before: Program, result: Result, *, complete: bool = True) -> Progra
     return after
 
 
-def lowered(before: Program, *, complete: bool = True, **options: Any) -> Program:
-    """`before` optimised and checked; `complete` asks for a run without cut loops of every changed function."""
-    return checked(before, optimize(before, **options), complete=complete)
+def lowered(before: Program, *, complete: bool = True, dearer: bool = False, **options: Any) -> Program:
+    """`before` optimised and checked; `complete` asks for a run without cut loops of every changed
+    function."""
+    return checked(before, optimize(before, **options), complete=complete, dearer=dearer)
 
 
 def assert_equal_runs(before: Program, after: Program, *, complete: bool = True) -> None:
@@ -277,6 +299,11 @@ def assert_all_2d(p: Program) -> None:
     """No value of an in-core function has more than two dims."""
     for f in p.functions:
         if f.in_core:
-            wide = [v for call, _ in _calls(f) for v in call.args if isinstance(t := type_of(v), TileType) and t.rank > 2]
+            wide = [
+                v
+                for call, _ in _calls(f)
+                for v in call.args
+                if isinstance(t := type_of(v), TileType) and t.rank > 2
+            ]
             assert not wide
             assert all(t.rank <= 2 for t in types(p, f.name).values())

@@ -1,8 +1,8 @@
-"""Rows of `spec/flatten.md` section 13, groups SingleInput, TwoInput, Unchanged, Errors, ChainedOps, ConstantOps and
-MultiOutput.
+"""Rows of `spec/flatten.md` section 13, groups SingleInput, TwoInput, Unchanged, Errors, ChainedOps,
+ConstantOps and MultiOutput.
 
-Each test is named after its row. The expected programs are written out: loads keep their N-D window, ops work on the
-collapse, and a store into a tensor of rank above 2 names its box.
+Each test is named after its row. The expected programs are written out: loads keep their N-D window, ops work
+on the collapse, and a store into a tensor of rank above 2 names its box.
 """
 
 from __future__ import annotations
@@ -12,8 +12,24 @@ from typing import Any
 
 import pytest
 from helpers import (
-    Json, assert_no_dearer, calls, const, flat, function, incore, ints, let, load, lowered, out, program, refused, ret,
-    store, tensor, tile,
+    Json,
+    assert_no_dearer,
+    calls,
+    const,
+    flat,
+    function,
+    incore,
+    ints,
+    let,
+    load,
+    lowered,
+    out,
+    program,
+    refused,
+    ret,
+    store,
+    tensor,
+    tile,
 )  # fmt: skip
 
 from pypto_eqsat.driver import optimize
@@ -25,7 +41,15 @@ def collapsed(*shape: int) -> Json:
     return flat(prod(shape[:-1]), shape[-1])
 
 
-def one_op(shape: tuple[int, ...], op: str, *rest: Any, lower: bool, dtype: str = "FP32", kind: str = "InCore", inputs: int = 1) -> Program:
+def one_op(
+    shape: tuple[int, ...],
+    op: str,
+    *rest: Any,
+    lower: bool,
+    dtype: str = "FP32",
+    kind: str = "InCore",
+    inputs: int = 1,
+) -> Program:
     """load, one op, store; with `lower` in the 2-D form that is expected."""
     zeros, tiles = [0] * len(shape), [f"t{i}" for i in range(inputs)]
     made = {"type": collapsed(*shape)} if lower else {}
@@ -36,7 +60,10 @@ def one_op(shape: tuple[int, ...], op: str, *rest: Any, lower: bool, dtype: str 
         store("out_1", "y", zeros, "out_0", shape if lower else None),
         ret("out_1"),
     ]
-    params = [*(tensor(f"x{i}", *shape, dtype=dtype) for i in range(inputs)), out("out_0", *shape, dtype=dtype)]
+    params = [
+        *(tensor(f"x{i}", *shape, dtype=dtype) for i in range(inputs)),
+        out("out_0", *shape, dtype=dtype),
+    ]
     return incore(params, body, kind=kind)
 
 
@@ -95,7 +122,12 @@ def test_low_rank_tile_unchanged(shape: tuple[int, ...]) -> None:
     zeros = [0] * len(shape)
     before = incore(
         [tensor("x", *shape), out("out_0", *shape)],
-        [load("t", "x", zeros, shape), let("y", "tile.add", "t", "t"), store("o", "y", zeros, "out_0"), ret("o")],
+        [
+            load("t", "x", zeros, shape),
+            let("y", "tile.add", "t", "t"),
+            store("o", "y", zeros, "out_0"),
+            ret("o"),
+        ],
     )
     result = optimize(before)
     assert result.program is before
@@ -135,7 +167,14 @@ def test_function_of_another_kind_stays_the_same_object_beside_a_lowered_one(kin
 def test_dynamic_shape_error() -> None:
     params = [tile("t", "n", 3, 4), out("out_0", 2, 3, 4)]
     before = incore(params, [let("y", "tile.add", "t", "t"), ret("out_0")], dynamic=["n"])
-    refusal = refused(before, "tile.add", "has a dynamic (non-constant) dimension 0", "cannot be flattened to 2D", "pl.parallel", "reshap")
+    refusal = refused(
+        before,
+        "tile.add",
+        "has a dynamic (non-constant) dimension 0",
+        "cannot be flattened to 2D",
+        "pl.parallel",
+        "reshap",
+    )
     assert [d.code for d in refusal.diagnostics] == ["L001"]
 
 
@@ -259,6 +298,8 @@ def test_multiple_incore_functions() -> None:
         )
 
     def build(lower: bool) -> Program:
-        return program(part("first", (2, 3, 4), "tile.exp", lower), part("second", (3, 2, 2, 8), "tile.neg", lower))
+        return program(
+            part("first", (2, 3, 4), "tile.exp", lower), part("second", (3, 2, 2, 8), "tile.neg", lower)
+        )
 
     assert lowered(build(lower=False)) == build(lower=True)

@@ -1,16 +1,34 @@
 """Rows of `spec/flatten.md` section 13, groups RankRaisingViews, ReshapedStore, CollapsedStore, Assemble and
 DynamicValid.
 
-Where upstream keeps a redundant reshape (a star in the section), the expected program holds it and the result must
-not be dearer. Rows that upstream rejects are refused with the words of the row, or compiled and equal.
+Where upstream keeps a redundant reshape (a star in the section), the expected program holds it and the result
+must not be dearer. Rows that upstream rejects are refused with the words of the row, or compiled and equal.
 """
 
 from __future__ import annotations
 
 import pytest
 from helpers import (
-    assert_all_2d, assert_no_dearer, calls, flat, incore, ints, let, load, lowered, main, ops, out, refused_or_equal, ret, scalar,
-    shapes, store, tensor, types, windows,
+    assert_all_2d,
+    assert_no_dearer,
+    calls,
+    flat,
+    incore,
+    ints,
+    let,
+    load,
+    lowered,
+    main,
+    ops,
+    out,
+    refused_or_equal,
+    ret,
+    scalar,
+    shapes,
+    store,
+    tensor,
+    types,
+    windows,
 )  # fmt: skip
 
 from pypto_eqsat.driver import optimize
@@ -97,7 +115,9 @@ def test_2d_tile_reshape_to_3d_then_store() -> None:
     assert windows(after) == [[4, 1, 64]]
 
 
-def collapsed_store(rows: int, cols: int, target: list[int | str], offsets: list[int], window: list[int] | None = None) -> Program:
+def collapsed_store(
+    rows: int, cols: int, target: list[int | str], offsets: list[int], window: list[int] | None = None
+) -> Program:
     """The 2-D tile [rows, cols] stored into a tensor of rank above 2."""
     dynamic = [d for d in target if isinstance(d, str)]
     return incore(
@@ -150,8 +170,11 @@ def test_dynamic_innermost_tensor_dim_does_not_block_the_window() -> None:
 # assemble
 
 
-def assembled(source: list[int], offsets: list[int], lower: bool = False, at: list[int] | None = None) -> Program:
-    """`source` written into a tile [4, 8, 16], which is stored; in the lowered form at row and column `at`."""
+def assembled(
+    source: list[int], offsets: list[int], lower: bool = False, at: list[int] | None = None
+) -> Program:
+    """`source` written into a tile [4, 8, 16], which is stored; in the lowered form at row and column
+    `at`."""
     made = {"type": flat(32, 16)} if lower else {}
     page = {"type": flat(source[0] * source[1], source[2])} if lower else {}
     return incore(
@@ -179,7 +202,10 @@ def test_nd_assemble_offset_collapses_to_row(source: list[int], offsets: list[in
 
 
 def test_nd_assemble_zero_offset() -> None:
-    after, expected = lowered(assembled([1, 8, 16], [0, 0, 0])), assembled([1, 8, 16], [0, 0, 0], lower=True, at=[0, 0])
+    after, expected = (
+        lowered(assembled([1, 8, 16], [0, 0, 0])),
+        assembled([1, 8, 16], [0, 0, 0], lower=True, at=[0, 0]),
+    )
     assert_no_dearer(after, expected)
     assert after == expected
 
@@ -266,7 +292,12 @@ def test_dynamic_physical_shape_errors() -> None:
         ],
         dynamic=["S"],
     )
-    assert refused_or_equal(before, "cannot be flattened to 2D", "pl.parallel", "reshap", "dynamic (non-constant) dimension 1") is None
+    assert (
+        refused_or_equal(
+            before, "cannot be flattened to 2D", "pl.parallel", "reshap", "dynamic (non-constant) dimension 1"
+        )
+        is None
+    )
 
 
 def test_valid_extent_of_a_dynamic_tensor_is_read_in_every_trip() -> None:

@@ -3,7 +3,20 @@
 from __future__ import annotations
 
 import pytest
-from helpers import SHARED, assert_all_2d, calls, cost, ints, kernel, lowered, main, ops, refused, shapes, windows
+from helpers import (
+    SHARED,
+    assert_all_2d,
+    calls,
+    cost,
+    ints,
+    kernel,
+    lowered,
+    main,
+    ops,
+    refused,
+    shapes,
+    windows,
+)
 
 from pypto_eqsat.driver import optimize
 from pypto_ir.stmt import For, walk
