@@ -8,7 +8,7 @@ from importlib import import_module
 COMMANDS = {
     "performance": "ratios of time and size, written to docs/performance.md",
     "fuzz": "random programs against the interpreter",
-    "docs": "docs/rules.md and docs/diagnostics.md from what the code declares",
+    "docs": "the parts of docs/ that are made from the code",
 }
 
 

@@ -1,12 +1,13 @@
-"""Pages that are made from what the code declares: every rewrite rule, every code of a diagnostic.
+"""Parts of pages that are made from the code: every rewrite rule, every code of a diagnostic, every module.
 
-    python -m benchmarks docs            writes docs/rules.md and docs/diagnostics.md
+    python -m benchmarks docs            writes docs/rules.md, docs/diagnostics.md and docs/architecture.md
     python -m benchmarks docs --check    exit code 1 where they are out of date
 """
 
 from __future__ import annotations
 
 import argparse
+import ast
 import sys
 from importlib import import_module
 from itertools import groupby
@@ -57,12 +58,31 @@ def diagnostics_text() -> str:
     return "\n".join(lines)
 
 
+def modules_text() -> str:
+    """Every module and the first paragraph of its docstring."""
+    lines: list[str] = []
+    for package in PACKAGES:
+        lines += [f"### {package}", "", "| module | what it is |", "|---|---|"]
+        for file in sorted((DOCS.parent / package).rglob("*.py")):
+            about = ast.get_docstring(ast.parse(file.read_text(encoding="utf-8")))
+            if about:
+                name = file.relative_to(DOCS.parent).as_posix()
+                first = " ".join(about.partition("\n\n")[0].split())
+                lines.append(f"| `{name}` | {_cell(first)} |")
+        lines.append("")
+    return "\n".join(lines)
+
+
 def _cell(text: str) -> str:
     return text.replace("|", "\\|")
 
 
 #: page -> (marker of its generated part, what the part should be)
-PAGES = {"rules.md": ("rules", rules_text), "diagnostics.md": ("codes", diagnostics_text)}
+PAGES = {
+    "rules.md": ("rules", rules_text),
+    "diagnostics.md": ("codes", diagnostics_text),
+    "architecture.md": ("modules", modules_text),
+}
 
 
 def stale() -> list[str]:

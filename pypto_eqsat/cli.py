@@ -16,7 +16,7 @@ from collections.abc import Iterable, Sequence
 from types import TracebackType
 from typing import Any, NoReturn
 
-from pypto_eqsat.files import UsageFault
+from pypto_eqsat.files import UsageFault, abandon_output, say
 from pypto_ir.diagnostics import Diagnostic, Place, Refused, Severity, declare
 
 declare(X900="an internal fault was caught; nothing was written")
@@ -29,22 +29,10 @@ _PACKAGES = ("pypto_ir", "egraph_rules", "extract", "pypto_eqsat")
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; the result is the exit code."""
     try:
-        code = _guarded(argv)
-        if sys.stdout is not None:
-            sys.stdout.flush()
-        return code
-    except BrokenPipeError:
-        # whoever read our output has stopped reading: nothing is left to say, not even at shutdown
-        with contextlib.suppress(OSError, ValueError):
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return _guarded(argv)
+    except BrokenPipeError:  # whoever read our output has stopped reading: nothing is left to say
+        abandon_output()
         return DONE
-    except OSError as fault:
-        report(
-            [Diagnostic("U003", f"cannot be written: {fault.strerror or fault}", Place("<standard output>"))]
-        )
-        with contextlib.suppress(OSError, ValueError):
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return USAGE
 
 
 def _guarded(argv: Sequence[str] | None) -> int:
@@ -103,7 +91,10 @@ def report(diagnostics: Iterable[Diagnostic]) -> None:
 
 
 class _Parser(argparse.ArgumentParser):
-    """An argument parser whose errors are diagnostics."""
+    """An argument parser whose errors are diagnostics and whose help is printed as all output is."""
+
+    def print_help(self, file: Any = None) -> None:
+        say(self.format_help().rstrip())
 
     def error(self, message: str) -> NoReturn:
         raise UsageFault("U001", message, self.prog, f"see {self.prog} --help")
@@ -117,7 +108,7 @@ class _Version(argparse.Action):
             number = version("pypto-eqsat")
         except PackageNotFoundError:
             number = "(not installed)"
-        print(f"pypto-eqsat {number}")
+        say(f"pypto-eqsat {number}")
         parser.exit(0)
 
 

@@ -15,7 +15,15 @@ from dataclasses import dataclass
 from typing import Any
 
 from pypto_eqsat.cli import DONE, LIMIT, REFUSED, report
-from pypto_eqsat.files import STANDARD, UsageFault, check_writable, display_name, read_input, write_atomically
+from pypto_eqsat.files import (
+    STANDARD,
+    UsageFault,
+    check_writable,
+    display_name,
+    read_input,
+    say,
+    write_atomically,
+)
 from pypto_ir.diagnostics import Diagnostic, Refused, Severity
 from pypto_ir.stmt import Program, walk
 
@@ -118,14 +126,14 @@ def check(arguments: argparse.Namespace) -> int:
     statements = sum(1 for f in program.functions for _ in walk(f.body))
     text = f"{source.name}: {count} function{'s' * (count != 1)}"
     if not arguments.two_d:
-        print(f"{text}, {statements} statement{'s' * (statements != 1)}")
+        say(f"{text}, {statements} statement{'s' * (statements != 1)}")
         return DONE
     bad = _not_two_d(program)
     if not bad:
-        print(f"{text}, 2-D")
+        say(f"{text}, 2-D")
         return DONE
     names = [f.name for f in program.functions if any(d.place.function == f.name for d in bad)]
-    print(f"{text}, not 2-D: {', '.join(names)}")
+    say(f"{text}, not 2-D: {', '.join(names)}")
     report(source.located(bad))
     return REFUSED
 
@@ -162,16 +170,16 @@ def rules(arguments: argparse.Namespace) -> int:
     fields = ("name", "ruleset", "equation", "condition", "counterexample")
     rows = [{key: getattr(rule, key) for key in fields} for rule in chosen]
     if arguments.json:
-        print(json.dumps(rows, indent=1, ensure_ascii=False))
+        say(json.dumps(rows, indent=1, ensure_ascii=False))
         return DONE
     for i, row in enumerate(rows):
-        print(("\n" if i else "") + f"{row['name']}  ({row['ruleset']})")
+        say(("\n" if i else "") + f"{row['name']}  ({row['ruleset']})")
         for key in fields[2:]:
             if row[key]:
                 lines = str(row[key]).strip().splitlines()
-                print(f"  {key.replace('counterexample', 'guards against'):15} {lines[0].strip()}")
+                say(f"  {key.replace('counterexample', 'guards against'):15} {lines[0].strip()}")
                 for line in lines[1:]:
-                    print(f"  {'':15} {line.strip()}")
+                    say(f"  {'':15} {line.strip()}")
     return DONE
 
 

@@ -7,6 +7,7 @@ diagnostic with a U-code, which ends the process with exit code 2.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import stat
 import sys
@@ -66,8 +67,10 @@ def check_writable(path: str) -> None:
     done."""
     if path == STANDARD:
         return
-    target = os.path.realpath(path)
     try:
+        target = os.path.realpath(path)
+        with contextlib.suppress(FileNotFoundError):
+            os.stat(target)
         if os.path.isdir(target) or path.endswith(("/", os.sep)):
             raise UsageFault("U003", "cannot be written: it is a directory", path)
         if os.path.exists(target) and not os.access(target, os.W_OK):
@@ -85,9 +88,10 @@ def write_atomically(path: str, data: bytes) -> None:
     if path == STANDARD:
         _write_stream(data)
         return
-    target = os.path.realpath(path)
-    temporary = _temporary(target)
+    temporary = ""
     try:
+        target = os.path.realpath(path)
+        temporary = _temporary(target)
         if _is_special(target):
             with open(target, "wb") as device:
                 device.write(data)
@@ -108,16 +112,33 @@ def write_atomically(path: str, data: bytes) -> None:
         raise
 
 
+def say(text: str) -> None:
+    """Print a line to standard output at once. Raises `UsageFault` (U003), `BrokenPipeError` where nobody
+    reads any more."""
+    _write_stream(f"{text}\n".encode())
+
+
+def abandon_output() -> None:
+    """Give up standard output, so that what is still buffered raises nothing while Python shuts down."""
+    with contextlib.suppress(OSError, ValueError, AttributeError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
 def _write_stream(data: bytes) -> None:
     if sys.stdout is None:
         raise UsageFault("U003", "standard output is closed", STANDARD)
     try:
-        sys.stdout.flush()
-        sys.stdout.buffer.write(data)
+        stream = getattr(sys.stdout, "buffer", None)
+        if stream is None:  # a replacement that holds text only
+            sys.stdout.write(data.decode())
+        else:
+            sys.stdout.flush()
+            stream.write(data)
         sys.stdout.flush()
     except BrokenPipeError:
         raise
     except (OSError, ValueError) as fault:
+        abandon_output()
         raise UsageFault("U003", f"cannot be written: {_reason(fault)}", "<standard output>") from None
 
 

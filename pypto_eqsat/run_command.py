@@ -15,7 +15,7 @@ import os
 import zlib
 from typing import Any
 
-from pypto_eqsat.files import UsageFault, write_atomically
+from pypto_eqsat.files import UsageFault, say, write_atomically
 from pypto_ir.diagnostics import Diagnostic, Place, Refused
 from pypto_ir.stmt import Function, Program
 
@@ -34,14 +34,14 @@ def run_function(program: Program, arguments: argparse.Namespace) -> int:
         mode = "buffer" if arguments.buffer else "value"
         outcome = run(program, function.name, inputs, seed=arguments.seed, mode=mode)
         for i, value in enumerate(outcome.returned):
-            print(f"result {i}: {_summary(value)}")
+            say(f"result {i}: {_summary(value)}")
             _save(arguments.save, f"result_{i}", value)
         for name, buffer in outcome.memory.items():
             line = _written(buffer)
             if line is not None:
-                print(f"{name}: {line}")
+                say(f"{name}: {line}")
                 _save_buffer(arguments.save, name, buffer)
-        print(f"{outcome.steps} statements executed")
+        say(f"{outcome.steps} statements executed")
     except RunError as fault:
         raise Refused([Diagnostic(fault.code, fault.message, Place(function=function.name))]) from None
     return 0

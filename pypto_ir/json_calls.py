@@ -29,7 +29,7 @@ from pypto_ir.json_exprs import (
 from pypto_ir.json_findings import Bad
 from pypto_ir.json_names import POISON
 from pypto_ir.json_place import Path
-from pypto_ir.json_types import complete, read_annotation
+from pypto_ir.json_types import complete, read_annotation, refuse_overflow
 from pypto_ir.ops.registry import Kind, OpDef, OpError, Role, all_ops, find_op, kind_name, type_of
 from pypto_ir.ops.rules import infer_call
 from pypto_ir.stmt import Call, Function, FunctionCall, Keywords, Literal, Submit
@@ -167,6 +167,8 @@ def _result_type(r: Reading, op: OpDef | None, call: Call, s: dict[str, Any], pa
     except OpError as fault:
         at = (path, "args") if s["args"] else path
         r.fail(fault.code, at, fault.message, fault.help)
+    if isinstance(deduced, TileType | TensorType):
+        refuse_overflow(r, deduced.shape, (path, "args"))
     return deduced if written is None else merge(r, deduced, written, call.op)
 
 

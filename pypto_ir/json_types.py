@@ -183,10 +183,15 @@ def _shape(r: Reading, value: Any, path: Path, key: str) -> Dims:
             path,
             f"found {len(shape)} dims, allowed are {'1' if key == 'tile' else '0'} to {MAX_RANK}",
         )
+    refuse_overflow(r, shape, path)
+    return shape
+
+
+def refuse_overflow(r: Reading, shape: Dims, path: Path) -> None:
+    """Refuse a shape whose bytes could not be counted in 64 bits (elements have at most 8)."""
     constants = [d for d in map(const_int, shape) if d is not None]
     if math.prod(constants) * 8 >= 2**63:
         r.fail("J403", path, f"the shape {dims_text(shape)} has 2**60 elements or more")
-    return shape
 
 
 def read_dims(r: Reading, value: Any, path: Path, what: str, low: int) -> Dims:

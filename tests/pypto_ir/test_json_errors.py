@@ -15,6 +15,7 @@ from pypto_ir.diagnostics import Diagnostic, Refused
 from pypto_ir.json_findings import MAX_FINDINGS
 from pypto_ir.json_reader import read_program
 from pypto_ir.json_text import MAX_BYTES, MAX_NESTING
+from pypto_ir.json_writer import write_program
 
 ADD = json.loads((Path(__file__).parents[2].parent / "shared" / "kernels" / "add_3d.json").read_text())
 
@@ -464,3 +465,14 @@ def test_reading_is_linear_in_the_number_of_statements() -> None:
 
     seconds(1000)
     assert seconds(20_000) < 60 * max(seconds(1000), 0.002)
+
+
+@pytest.mark.parametrize(
+    "expression", ["(" * 97 + "1" + ")" * 97, "min(1, " * 49 + "1" + ")" * 49, "+".join("1" * 99)]
+)
+def test_what_is_just_deep_enough_is_read_and_written(expression: str) -> None:
+    body: list[Any] = [{"let": "i", "expr": expression}]
+    for k in range(MAX_NESTING // 2 - 2):
+        body = [{"for": f"k{k}", "range": [0, 2, 1], "body": body}]
+    program = read_program(json.dumps({"pypto_ir": 1, "functions": [{"name": "f", "body": body}]}))
+    assert read_program(write_program(program)) == program

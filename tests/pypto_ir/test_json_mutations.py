@@ -1,4 +1,5 @@
-"""Random damage to real programs: the reader reads them or refuses them with codes and places, and does nothing else."""
+"""Random damage to real programs: the reader reads them or refuses them with codes and places, and does
+nothing else."""
 
 from __future__ import annotations
 
@@ -26,11 +27,45 @@ NUMBERS = st.one_of(
 )
 WORDS = st.sampled_from(
     [
-        "", "x", "acc", "k", "k + 1", "k ** 2", "1 / 0", "-1", "2.5", "x_tile", "out", "min", "lambda", "FP32", "Mat", "InCore", "tile.add",
-        "tile.load", "tile.store", "tile.reshape", "vendor.op", "let", "op", "for", "dtype", "\ud800", "é", "(" * 200, "a" * 500,
-        'cast(k, "INT32")', "k == 0", "true", "nb", "ctx", "pos", "inf", "nan",
+        "",
+        "x",
+        "acc",
+        "k",
+        "k + 1",
+        "k ** 2",
+        "1 / 0",
+        "-1",
+        "2.5",
+        "x_tile",
+        "out",
+        "min",
+        "lambda",
+        "FP32",
+        "Mat",
+        "InCore",
+        "tile.add",
+        "tile.load",
+        "tile.store",
+        "tile.reshape",
+        "vendor.op",
+        "let",
+        "op",
+        "for",
+        "dtype",
+        "\ud800",
+        "é",
+        "(" * 200,
+        "a" * 500,
+        'cast(k, "INT32")',
+        "k == 0",
+        "true",
+        "nb",
+        "ctx",
+        "pos",
+        "inf",
+        "nan",
     ]
-)  # fmt: skip
+)
 VALUES = st.recursive(
     st.one_of(st.none(), st.booleans(), NUMBERS, WORDS),
     lambda inner: st.one_of(st.lists(inner, max_size=3), st.dictionaries(WORDS, inner, max_size=3)),

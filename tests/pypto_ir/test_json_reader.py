@@ -12,7 +12,7 @@ from pypto_ir.dtypes import DType
 from pypto_ir.expr import Const, Var, index
 from pypto_ir.json_reader import read_program
 from pypto_ir.json_writer import write_program
-from pypto_ir.stmt import Assign, Call, For, Function, If, Scope, walk
+from pypto_ir.stmt import Assign, Call, For, Function, If, Program, Scope, walk
 from pypto_ir.types import (
     INDEX,
     Memory,
@@ -75,10 +75,8 @@ def test_a_plain_number_takes_the_dtype_of_the_keyword_argument() -> None:
 
 
 def test_positions_stay_index_constants() -> None:
-    f = read([
-        {"let": "a", "op": "tile.create", "args": [[4, 16]], "kwargs": {"dtype": "FP32", "target_memory": "Vec"}},
-        {"let": "b", "op": "tile.set_validshape", "args": ["a", 2, 16]},
-    ])  # fmt: skip
+    create = {"let": "a", "op": "tile.create", "args": [[4, 16]], "kwargs": {"dtype": "FP32"}}
+    f = read([create, {"let": "b", "op": "tile.set_validshape", "args": ["a", 2, 16]}])
     assert isinstance(f.body[1], Assign) and isinstance(f.body[1].value, Call)
     assert f.body[1].value.args[1] == index(2)
 
@@ -142,9 +140,8 @@ def test_a_submit_hands_back_the_results_and_a_task_id() -> None:
 def test_a_flattened_load_keeps_its_annotated_shape() -> None:
     f = read([{**LOAD, "type": {"tile": [6, 8], "dtype": "BF16", "memory": "Vec"}}])
     assert types(f)["t"] == tile_type(dims(6, 8), DType.BF16, Memory.VEC)
-    again = read_program(write_program(read_program(json.dumps({"pypto_ir": 1, "functions": [
-        {"name": "f", "params": [X], "body": [{**LOAD, "type": {"tile": [6, 8], "dtype": "BF16"}}]}]}))))  # fmt: skip
-    assert types(again.functions[0])["t"] == tile_type(dims(6, 8), DType.BF16, Memory.VEC)
+    again = read_program(write_program(Program(functions=(f,)))).functions[0]
+    assert types(again)["t"] == tile_type(dims(6, 8), DType.BF16, Memory.VEC)
 
 
 def test_a_partial_annotation_fills_only_what_it_names() -> None:

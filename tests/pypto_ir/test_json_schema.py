@@ -1,4 +1,5 @@
-"""The published schema: what the reader and the writer agree on has its form, what the reader refuses by form has not."""
+"""The published schema: what the reader and the writer agree on has its form, what the reader refuses by form
+has not."""
 
 from __future__ import annotations
 
