@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from egraph_rules import forms
 from egraph_rules.buffers import Buffers, Versions, buffers, written
 from egraph_rules.engine import Commands
-from egraph_rules.tables import FillEntry, Hole, LeafEntry, LoadEntry, OpEntry, StoreEntry, Tables
+from egraph_rules.tables import FillEntry, Handover, Hole, LeafEntry, LoadEntry, OpEntry, StoreEntry, Tables
 from pypto_ir.expr import Binary, Expr, Var, const_int, index
 from pypto_ir.linear import normalize
 from pypto_ir.ops.registry import OpDef, Role, ShapeRule, Trait, find_op, type_of
@@ -39,6 +39,7 @@ class Encoded:
     numbers: dict[str, int] = field(default_factory=dict)
     types: list[TileType] = field(default_factory=list)
     stores: dict[int, int] = field(default_factory=dict)
+    handovers: list[Handover] = field(default_factory=list)
     demanded: dict[str, None] = field(default_factory=dict)
 
 
@@ -83,7 +84,7 @@ class _Encoder:
     def function(self) -> None:
         for param in self.out.function.params:
             if isinstance(param.var.type, TileType):
-                self.leaf(param.var, carried=False)
+                self.leaf(param.var)
         self.block(self.out.function.body)
 
     # values
@@ -153,18 +154,19 @@ class _Encoder:
         self.shape(flat)
         self.shape(page)
 
-    def leaf(self, var: Var, carried: bool) -> None:
+    def leaf(self, var: Var, handover: int | None = None) -> None:
         t = var.type
         assert isinstance(t, TileType)
-        number = self.tables.leaves.number(LeafEntry(var.name, t, carried))
+        number = self.tables.leaves.number(LeafEntry(var.name, t, handover))
         self.define(var, self.commands.call("Leaf", number))
-        if t.rank <= 2 or carried:
+        if t.rank <= 2 or handover is not None:
             self.commands.fact("handed-on", number)
         else:
             self.commands.fact("obstacle", self.value(var.name), "given")
 
     def demand(self, e: Expr) -> None:
-        if isinstance(e, Var) and e.name in self.out.numbers:
+        """Note that the skeleton reads a value, which may be defined further down (a yield, seen from the loop's head)."""
+        if isinstance(e, Var) and isinstance(e.type, TileType):
             self.out.demanded[e.name] = None
 
     # statements
@@ -185,30 +187,31 @@ class _Encoder:
         match s:
             case For(carries=carries, results=results, body=body) | While(carries=carries, results=results, body=body):
                 touched = written(s, self.out.buffers)
-                last = terminator(body)
-                for carry in carries:
-                    self.demand(carry.init)
+                yields = yielded(body)
+                numbers = []
+                for i, carry in enumerate(carries):
+                    names = (carry.var, *results[i : i + 1])
+                    numbers.append(self.handover(names, (carry.init, *yields[i : i + 1])))
                     if isinstance(carry.var.type, TileType):
-                        self.leaf(carry.var, carried=True)
+                        self.leaf(carry.var, numbers[i])
                 self.versions.bump(touched)
                 self.block(body)
-                if isinstance(last, Yield):
-                    for value in last.values:
-                        self.demand(value)
                 self.versions.bump(touched)
-                self.results(results)
+                for var, number in zip(results, numbers, strict=False):
+                    if isinstance(var.type, TileType):
+                        self.leaf(var, number)
             case If(then=then, orelse=orelse, results=results):
                 before = self.versions.snapshot()
                 for arm in (then, orelse or ()):
                     self.versions.restore(before)
                     self.block(arm)
-                    last = terminator(arm)
-                    if isinstance(last, Yield):
-                        for value in last.values:
-                            self.demand(value)
                 self.versions.restore(before)
                 self.versions.bump(written(s, self.out.buffers))
-                self.results(results)
+                for i, var in enumerate(results):
+                    sources = tuple(yielded(arm)[i] for arm in (then, orelse or ()) if i < len(yielded(arm)))
+                    number = self.handover((var,), sources)
+                    if isinstance(var.type, TileType):
+                        self.leaf(var, number)
             case Scope(body=body):
                 self.block(body)
             case Return(values=values):
@@ -219,15 +222,21 @@ class _Encoder:
                 self.versions.bump(written(s, self.out.buffers))
                 for target in targets:
                     if isinstance(target.type, TileType):
-                        self.leaf(target, carried=False)
+                        self.leaf(target)
             case Eval(value=value):
                 self.operands(value)
                 self.versions.bump(written(s, self.out.buffers))
 
-    def results(self, results: tuple[Var, ...]) -> None:
-        for var in results:
-            if isinstance(var.type, TileType):
-                self.leaf(var, carried=True)
+    def handover(self, names: tuple[Var, ...], sources: tuple[Expr, ...]) -> int | None:
+        """The number of a handover of tiles whose form may be chosen: rank above 2, and every source a value of the function."""
+        first = names[0].type
+        if not isinstance(first, TileType) or first.rank <= 2 or not all(isinstance(e, Var) for e in sources):
+            for e in sources:
+                self.demand(e)
+            return None
+        handover = Handover(tuple(v.name for v in names), tuple(e.name for e in sources if isinstance(e, Var)))
+        self.out.handovers.append(handover)
+        return len(self.out.handovers) - 1
 
     def operands(self, value: object) -> None:
         for e in getattr(value, "args", ()):
@@ -419,6 +428,12 @@ class _Encoder:
             c.fact("box", number)
         if len(call.args) == 3 and source.type.rank == target.type.rank > 2:
             c.fact("store-pages", number)
+
+
+def yielded(block: Block) -> tuple[Expr, ...]:
+    """What a block hands on."""
+    last = terminator(block)
+    return last.values if isinstance(last, Yield) else ()
 
 
 def _window(call: Call, tile: TileType, target: TensorType) -> tuple[Dims | None, str | None]:

@@ -20,7 +20,7 @@ from pypto_ir.stmt import Function
 #: constructors of nodes that may be chosen
 MACHINE = (
     "Leaf2", "Load2", "Create2", "Full2", "Op2", "Reshape2", "Reinterpret2", "Slice2", "Assemble2", "PackRows",
-    "One", "RowsOf", "LoadEach", "CreateEach", "FullEach", "OpEach", "WithPages", "Spread",
+    "LeafEach", "One", "RowsOf", "LoadEach", "CreateEach", "FullEach", "OpEach", "WithPages", "Spread",
     "Store2", "StoreEach",
 )  # fmt: skip
 _LISTS = ("Nil", "Data", "RowScalar", "ColVector", "Scratch", "FNil", "FArg")

@@ -68,11 +68,21 @@ class FillEntry:
 
 @dataclass(frozen=True, slots=True)
 class LeafEntry:
-    """A value that the e-graph knows by name: `carried` where a loop or a branch hands it on, so that its form may change."""
+    """A value that the e-graph knows by name; `handover` is the number of the carry or branch result that it comes from, None for a
+    value whose form is given."""
 
     name: str
     type: TileType
-    carried: bool
+    handover: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Handover:
+    """A value that control flow hands on in one form: `names` are the carried name and the result of a loop, or the result of a branch;
+    `sources` what is handed in: init and yield, or the yields of both arms. Choosing a form of a name obliges every source to have it."""
+
+    names: tuple[str, ...]
+    sources: tuple[str, ...]
 
 
 K = TypeVar("K", bound=Hashable)

@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from egraph_rules.encode import is_store, is_value
 from egraph_rules.graph import Graph
-from extract.choice import Choice, Option, roots_of
+from extract.choice import Choice, Option, leaf_form, obligations, roots_of
 from extract.cycles import ZERO, Cycles, objective
 from extract.price import price
 from extract.target import Target
@@ -51,6 +51,9 @@ def _unavoidable(graph: Graph, choice: Choice) -> dict[int, None]:
         done[c] = None
         first, *others = (o.node.children for o in choice.options[c])
         stack.extend(child for child in dict.fromkeys(reversed(first)) if all(child in other for other in others))
+        leaf = leaf_form(graph, choice.best(c).node)
+        if leaf is not None and not others:
+            stack.extend(obligations(graph, *leaf) or ())
     return done
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import heapq
 from dataclasses import dataclass, field
+from typing import Literal, TypeAlias
 
 from egraph_rules import forms
 from egraph_rules.graph import ENode, Graph
@@ -25,6 +26,10 @@ from pypto_ir.types import TileType, Type, UnknownType, same_dim
 
 _LIMIT = 1e300
 
+#: the forms in which control flow hands a tile on: one flat tile, or a tile for every page
+Form: TypeAlias = Literal["flat", "pages"]
+FORMS: tuple[Form, ...] = ("flat", "pages")
+
 
 @dataclass(frozen=True, slots=True)
 class Option:
@@ -38,26 +43,60 @@ class Option:
 @dataclass(slots=True)
 class Choice:
     """`options[c]` are the legal nodes of a class, the chosen one first; `needed` are the classes that the roots reach through chosen
-    nodes, operands before users; `missing` are roots that have no legal node."""
+    nodes; `forms[h]` are the forms in which handover h is carried; `missing` are roots that have no legal node."""
 
     options: dict[int, list[Option]]
     needed: dict[int, None] = field(default_factory=dict)
+    forms: dict[int, tuple[Form, ...]] = field(default_factory=dict)
     missing: tuple[int, ...] = ()
 
     def best(self, c: int) -> Option:
         return self.options[c][0]
 
 
-def choose(graph: Graph, target: Target, weights: dict[int, float]) -> Choice:
-    """The greedy choice; `weights[c]` is how often the region of class c runs (1 where absent)."""
-    search = _Search(graph, target, weights)
-    search.run()
-    roots = roots_of(graph)
-    result = Choice(search.ranked())
-    result.missing = tuple(dict.fromkeys(c for c in roots if c not in result.options))
+def choose(graph: Graph, target: Target, weights: dict[int, float], prefer: Form | None = None) -> Choice:
+    """The greedy choice; `weights[c]` is how often the region of class c runs (1 where absent).
+
+    `prefer` is the form of everything that control flow hands on wherever it is legal; without it each use takes the form that costs it
+    least, and what is used in both forms is carried in both.
+    """
+    count = len(graph.encoded.handovers)
+    banned = {(h, form) for h in range(count) for form in FORMS if prefer is not None and form != prefer}
+    while True:
+        search = _Search(graph, target, weights, banned)
+        search.run()
+        options = search.ranked()
+        illegal = {(h, f) for h in range(count) for f in FORMS if (h, f) not in banned and not _legal(graph, options, h, f)}
+        if not illegal:
+            break
+        # a form that cannot be kept up is taken back; where it was the preferred one, the other gets its turn
+        spared = {(h, f) for h, form in illegal if form == prefer for f in FORMS if f != prefer}
+        banned = (banned | illegal) - (spared - illegal)
+    result = Choice(options)
+    result.missing = tuple(dict.fromkeys(c for c in roots_of(graph) if c not in options))
     if not result.missing:
-        result.needed = _reachable(result, roots)
+        _complete(graph, result)
     return result
+
+
+def _legal(graph: Graph, options: dict[int, list[Option]], h: int, form: Form) -> bool:
+    classes = obligations(graph, h, form)
+    return classes is not None and all(c in options for c in classes)
+
+
+def obligations(graph: Graph, h: int, form: Form) -> tuple[int, ...] | None:
+    """What carrying handover h in a form obliges its sources to provide; None where some source has no such form."""
+    classes = graph.flat if form == "flat" else graph.families
+    found = [classes.get(graph.encoded.numbers[name]) for name in graph.encoded.handovers[h].sources]
+    return None if None in found else tuple(found)  # type: ignore[arg-type]
+
+
+def leaf_form(graph: Graph, node: ENode) -> tuple[int, Form] | None:
+    """The handover and form that a leaf node stands for, None for all other nodes and for leaves whose form is given."""
+    if node.name not in ("Leaf2", "LeafEach"):
+        return None
+    h = graph.tables.leaves[node.data[0]].handover
+    return None if h is None else (h, "flat" if node.name == "Leaf2" else "pages")
 
 
 def with_option(graph: Graph, choice: Choice, c: int, number: int) -> Choice | None:
@@ -74,7 +113,7 @@ def with_option(graph: Graph, choice: Choice, c: int, number: int) -> Choice | N
         if child not in seen:
             seen[child] = None
             stack.extend(result.best(child).node.children)
-    result.needed = _reachable(result, roots_of(graph))
+    _complete(graph, result)
     return result
 
 
@@ -83,25 +122,38 @@ def roots_of(graph: Graph) -> list[int]:
     return [*graph.writes.values(), *(graph.flat[graph.encoded.numbers[n]] for n in graph.encoded.demanded)]
 
 
-def _reachable(choice: Choice, roots: list[int]) -> dict[int, None]:
-    """Classes under the roots by chosen nodes, in post-order."""
-    done: dict[int, None] = {}
-    stack = [(c, False) for c in reversed(roots)]
-    while stack:
-        c, expanded = stack.pop()
-        if c in done:
-            continue
-        if expanded:
-            done[c] = None
-            continue
-        stack.append((c, True))
-        stack.extend((child, False) for child in reversed(choice.best(c).node.children))
-    return done
+def _complete(graph: Graph, choice: Choice) -> None:
+    """Follow the chosen nodes from the roots, close what leaves oblige to, and give handovers that nobody reads a form."""
+    carried: dict[int, dict[Form, None]] = {h: {} for h in range(len(graph.encoded.handovers))}
+    stack = list(reversed(roots_of(graph)))
+    while True:
+        while stack:
+            c = stack.pop()
+            if c in choice.needed:
+                continue
+            choice.needed[c] = None
+            node = choice.best(c).node
+            stack.extend(reversed(node.children))
+            leaf = leaf_form(graph, node)
+            if leaf is not None and leaf[1] not in carried[leaf[0]]:
+                carried[leaf[0]][leaf[1]] = None
+                stack.extend(obligations(graph, *leaf) or ())
+        unread = next((h for h, forms in carried.items() if not forms), None)
+        if unread is None:
+            break
+        form = next((f for f in FORMS if _legal(graph, choice.options, unread, f)), None)
+        if form is None:
+            name = graph.encoded.handovers[unread].names[0]
+            choice.missing = (*choice.missing, graph.flat[graph.encoded.numbers[name]])
+            break
+        carried[unread][form] = None
+        stack.extend(obligations(graph, unread, form) or ())
+    choice.forms = {h: tuple(f for f in FORMS if f in forms) for h, forms in carried.items()}
 
 
 class _Search:
-    def __init__(self, graph: Graph, target: Target, weights: dict[int, float]) -> None:
-        self.graph, self.target, self.weights = graph, target, weights
+    def __init__(self, graph: Graph, target: Target, weights: dict[int, float], banned: set[tuple[int, Form]]) -> None:
+        self.graph, self.target, self.weights, self.banned = graph, target, weights, banned
         self.expected = _expected(graph)
         self.types: dict[int, Type] = {}
         self.costs: dict[int, float] = {}
@@ -133,6 +185,8 @@ class _Search:
 
     def offer(self, c: int, i: int, heap: list[tuple[float, int, int]]) -> None:
         node = self.graph.classes[c][i]
+        if leaf_form(self.graph, node) in self.banned:
+            return
         option = self.option(c, node)
         if option is None:
             return
@@ -162,6 +216,8 @@ class _Search:
         match node.name:
             case "Leaf2":
                 return forms.flat_type(tables.leaves[node.data[0]].type), ZERO
+            case "LeafEach":
+                return forms.page_type(tables.leaves[node.data[0]].type), ZERO
             case "Store2":
                 entry = tables.stores[node.data[0]]
                 return UnknownType(), self.call(Call("tile.store", (operands[0], *entry.call.args[1:]), entry.call.kwargs))

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from egraph_rules.engine import Limits, Report, UnsoundRule
 from egraph_rules.graph import Graph, saturated
 from extract.bound import lower_bound
-from extract.choice import choose
+from extract.choice import FORMS, Choice, Form, choose
 from extract.cleanup import without_dead_tiles
 from extract.emit import NotAvailable, emit
 from extract.explain import obstacles
@@ -58,26 +58,35 @@ def lower(
         raise Refused([_internal("X001", function, str(error))]) from error
     clock.lap("saturate")
     weights = class_weights(graph, default_trips)
-    choice = choose(graph, target, weights)
-    if choice.missing:
-        raise Refused(obstacles(graph, choice))
+    free = choose(graph, target, weights)
+    if free.missing:
+        raise Refused(obstacles(graph, free))
+    # what control flow hands on: all flat, all by pages, or each as its uses like it best; the first of the cheapest is taken
+    preferred: tuple[Form, ...] = FORMS if graph.encoded.handovers else ()
+    choices = [*(choose(graph, target, weights, form) for form in preferred), free]
     clock.lap("choose")
-    try:
-        emitted = without_dead_tiles(emit(graph, choice))
-    except NotAvailable as error:
-        raise Refused([_internal("X002", function, str(error))]) from error
-    emitted, problems = linear(emitted)
-    if problems:
-        raise Refused(problems)
+    emitted = min((_emitted(graph, c) for c in choices), key=lambda f: price(f, target, default_trips).cost)
     clock.lap("emit")
     before, after = price(function, target, default_trips).cost, price(emitted, target, default_trips).cost
-    bound = lower_bound(graph, choice, target, weights, default_trips)
+    bound = lower_bound(graph, free, target, weights, default_trips)
     keep = before <= after and is_two_d(function)
     cost = before if keep else after
     clock.lap("price")
     return Lowered(
         function if keep else emitted, cost, before, min(bound, cost), not keep, len(graph.classes), _rows(graph), graph.report, clock.laps
     )
+
+
+def _emitted(graph: Graph, choice: Choice) -> Function:
+    """The function of a choice, without dead tiles and with the copies that it needs."""
+    try:
+        function = without_dead_tiles(emit(graph, choice))
+    except NotAvailable as error:
+        raise Refused([_internal("X002", graph.encoded.function, str(error))]) from error
+    function, problems = linear(function)
+    if problems:
+        raise Refused(problems)
+    return function
 
 
 def _rows(graph: Graph) -> int:

@@ -18,7 +18,7 @@ from pypto_ir.stmt import Call, tuple_items
 from pypto_ir.types import Dims, TileType, Type, dims
 
 #: nodes whose class is a family of pages
-FAMILIES = frozenset({"One", "RowsOf", "LoadEach", "CreateEach", "FullEach", "OpEach", "WithPages", "Spread"})
+FAMILIES = frozenset({"LeafEach", "One", "RowsOf", "LoadEach", "CreateEach", "FullEach", "OpEach", "WithPages", "Spread"})
 
 
 def tuple_of(*values: int | Expr) -> MakeTuple:
