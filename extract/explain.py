@@ -6,6 +6,8 @@ them stands the reason that a rule recorded when its side condition failed.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from egraph_rules import forms
 from egraph_rules.graph import Graph
 from extract.choice import Choice
@@ -42,7 +44,7 @@ def obstacles(graph: Graph, choice: Choice) -> list[Diagnostic]:
     return found
 
 
-def _formed(graph: Graph, legal: dict[int, object], name: str) -> bool:
+def _formed(graph: Graph, legal: Mapping[int, object], name: str) -> bool:
     """True where a value has a chosen flat form, or is no tile, or nobody asked for its flat form."""
     number = graph.encoded.numbers.get(name)
     if number is None:
@@ -67,7 +69,7 @@ def _store(graph: Graph, number: int, s: Stmt) -> Diagnostic:
     )
 
 
-def _value(graph: Graph, legal: dict[int, object], s: Assign) -> list[Diagnostic]:
+def _value(graph: Graph, legal: Mapping[int, object], s: Assign) -> list[Diagnostic]:
     name = s.target.name
     if _formed(graph, legal, name) or not all(_formed(graph, legal, v.name) for v in uses(s)):
         return []

@@ -31,7 +31,7 @@ def refusals(function: Function) -> list[Diagnostic]:
         place = Place(function=function.name, statement=statement_text(s), loc=s.loc)
         dynamic = _dynamic_dim(s)
         if dynamic is not None:
-            found.append(Diagnostic("L001", *_dynamic_text(s, *dynamic), place=place))  # type: ignore[misc]
+            found.append(Diagnostic("L001", _dynamic_text(s, *dynamic), place))
         elif not is_value(s) and not is_store(s):
             found.extend(_nd_operands(s, place))
     return found
@@ -46,12 +46,12 @@ def _dynamic_dim(s: Stmt) -> tuple[TileType, int] | None:
     return None
 
 
-def _dynamic_text(s: Stmt, t: TileType, axis: int) -> tuple[str]:
+def _dynamic_text(s: Stmt, t: TileType, axis: int) -> str:
     op = s.value.op if isinstance(s, Assign | Eval) and isinstance(s.value, Call) else type(s).__name__.lower()
     return (
         f"{op}: a tile {dims_text(t.shape)} has a dynamic (non-constant) dimension {axis} and cannot be flattened to 2D: tiles are "
         "buffers of fixed size on the chip, and a dynamic dim has no bound. Iterate over it with pl.range or pl.parallel so that "
-        "each slice is static (with the run-time extent in valid_shape), or reshape the tensor to 2D before the in-core scope",
+        "each slice is static (with the run-time extent in valid_shape), or reshape the tensor to 2D before the in-core scope"
     )
 
 
@@ -82,10 +82,9 @@ def is_two_d(function: Function) -> bool:
     if tile_ops_2d(function) or nd_values(function):
         return False
     for s in walk(function.body):
-        if is_store(s):
-            call = s.value  # type: ignore[union-attr]
-            target = type_of(call.args[2])
-            if isinstance(target, TensorType) and target.rank > 2 and len(call.args) < 4:
+        if is_store(s) and isinstance(s, Assign | Eval) and isinstance(s.value, Call):
+            target = type_of(s.value.args[2])
+            if isinstance(target, TensorType) and target.rank > 2 and len(s.value.args) < 4:
                 return False
     return not violations(function)
 

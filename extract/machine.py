@@ -33,8 +33,8 @@ def tile_call(graph: Graph, node: ENode, operands: tuple[Expr, ...]) -> tuple[Ca
     tables = graph.tables
     match node.name:
         case "Load2":
-            entry = tables.loads[node.data[0]]
-            return entry.call, forms.flat_type(entry.type)
+            load = tables.loads[node.data[0]]
+            return load.call, forms.flat_type(load.type)
         case "Create2" | "Full2":
             return fill_call(tables.fills[node.data[0]], node.data[1])
         case "Op2":
