@@ -183,8 +183,12 @@ def test_a_chain_that_goes_back_to_an_older_link_is_caught() -> None:
 def accumulator(body: list[dict[str, Any]], *after: dict[str, Any]) -> Program:
     create = op("acc0", "tile.create", [32, 32], dtype="FP32", target_memory="Acc")
     loop = {
-        "for": "k", "range": [0, "n", 1], "carry": [{"name": "acc", "init": "acc0"}], "body": body, "results": ["accf"],
-    }  # fmt: skip
+        "for": "k",
+        "range": [0, "n", 1],
+        "carry": [{"name": "acc", "init": "acc0"}],
+        "body": body,
+        "results": ["accf"],
+    }
     return program([create, loop, *after])
 
 

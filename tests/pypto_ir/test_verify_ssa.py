@@ -28,7 +28,10 @@ from pypto_ir.verify.ssa import verify_ssa
 A, B, C, D, N = (scalar_var(name) for name in "abcdn")
 
 
-def let(target: Var, value: Expr = index(1)) -> Assign:
+ONE = index(1)
+
+
+def let(target: Var, value: Expr = ONE) -> Assign:
     return Assign((target,), value)
 
 
