@@ -163,7 +163,9 @@ def rules(arguments: argparse.Namespace) -> int:
     wanted = arguments.name
     known = sorted(all_rules(), key=lambda rule: str(rule.name))
     chosen = [
-        r for r in known if wanted is None or r.name == wanted or r.name.startswith(f"{wanted.rstrip('.')}.")
+        r
+        for r in known
+        if wanted is None or wanted in (r.name, *r.parts) or r.name.startswith(f"{wanted.rstrip('.')}.")
     ]
     if not chosen:
         raise _unknown("rule", wanted, [r.name for r in known])

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from egraph_rules.buffers import aliased_params
+from egraph_rules.catalogue import rule
 from egraph_rules.engine import Limits
 from extract.lower import Lowered, lower
 from extract.target import Target, load_target
@@ -155,8 +156,9 @@ def _stats(
     bound = sum(item.lower_bound for item in lowered.values())
     fired: dict[str, int] = {}
     for item in lowered.values():
-        for rule, count in item.report.rules_fired.items():
-            fired[rule] = fired.get(rule, 0) + count
+        for name, count in item.report.rules_fired.items():
+            if rule(name) is not None:  # facts are no rewrites
+                fired[name] = fired.get(name, 0) + count
     if validated is None:
         validated = {"equal": True, "identical": True} if same else {"equal": None, "skipped": not wanted}
     return {
