@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TypeVar
 
 from egraph_rules import forms
@@ -106,7 +107,7 @@ class Elaborator:
     def produce(self, c: int) -> Var:
         """Emit the first option of a class that this point can emit."""
         for option in self.choice.options[c]:
-            var = self.attempt(lambda option=option: self.make(c, option))
+            var = self.attempt(partial(self.make, c, option))
             if var is not None:
                 self.remember(self.frames[-1].tiles, c, var)
                 return var

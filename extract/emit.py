@@ -12,6 +12,7 @@ that it reads. A tile that a loop or a branch hands on page by page becomes a na
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 
 from egraph_rules.buffers import EVERYTHING, written
 from egraph_rules.encode import is_store, is_value
@@ -125,7 +126,8 @@ class _Emitter:
     def loop(self, s: For | While, touched: tuple[str, ...]) -> None:
         at, frame = self.at, Frame()
         inits = [(carry.var, self.handed(carry.init, self.handover.get(carry.var.name))) for carry in s.carries]
-        bounds = {k: self.expr(getattr(s, k)) for k in ("start", "stop", "step")} if isinstance(s, For) else {}
+        if isinstance(s, For):
+            s = replace(s, start=self.expr(s.start), stop=self.expr(s.stop), step=self.expr(s.step))
         at.versions.bump(touched)
         at.frames.append(frame)
         if isinstance(s, For):
@@ -136,13 +138,13 @@ class _Emitter:
             for var, init in zip(self.received(name, values), values, strict=True)
         ]
         if isinstance(s, While):
-            bounds = {"cond": self.expr(s.cond)}
+            s = replace(s, cond=self.expr(s.cond))
         at.frames.pop()
         body = self.block(s.body, frame, [self.handover.get(carry.var.name) for carry in s.carries])
         at.versions.bump(touched)
         at.here = s
         results = tuple(var for r, (_, values) in zip(s.results, inits, strict=False) for var in self.received(r, values))
-        at.put(replace(s, body=body, carries=tuple(carries), results=results, **bounds))
+        at.put(replace(s, body=body, carries=tuple(carries), results=results))
 
     def branch(self, s: If, touched: tuple[str, ...]) -> None:
         at = self.at
@@ -214,8 +216,8 @@ class _Emitter:
         call = entry.call
         if node.name == "Store2":
             source = at.tile(node.children[0])
-            window = () if entry.window is None else (MakeTuple(entry.window),)
-            at.put(replace(s, value=replace(call, args=(source, *call.args[1:], *window))))
+            box = () if entry.window is None else (MakeTuple(entry.window),)
+            at.put(replace(s, value=replace(call, args=(source, *call.args[1:], *box))))
         else:
             target = call.args[2]
             pages = store_pages(call, entry.tile)
@@ -239,7 +241,7 @@ class _Emitter:
             entry = self.graph.tables.loads[self.choice.best(c).node.data[0]]
             hit = EVERYTHING in touched or any(name in touched for name, _ in entry.reads)
             if hit and at.current(entry.reads, entry.call.args[0]):
-                at.attempt(lambda c=c: [at.page(c, i) for i in range(self.graph.page_counts.get(c, 1))])
+                at.attempt(partial(self.all_pages, c))
 
     def settle(self, s: For | While | If) -> None:
         """Emit the pages that a nested region reads in front of it: inside a loop they would be made anew in every trip."""
@@ -247,7 +249,10 @@ class _Emitter:
         for name in [v.name for inner in walk((s,)) for v in uses(inner)]:
             family = waiting.pop(name, None)
             if family is not None:
-                at.attempt(lambda c=family: [at.page(c, i) for i in range(self.graph.page_counts.get(c, 1))])
+                at.attempt(partial(self.all_pages, family))
+
+    def all_pages(self, c: int) -> list[Var]:
+        return [self.at.page(c, i) for i in range(self.graph.page_counts.get(c, 1))]
 
     # expressions
 
