@@ -1,1 +1,1 @@
-"""Measurements and generated pages of the project: `python -m benchmarks NAME`, run from the project's folder."""
+"""Measurements and generated pages: `python -m benchmarks NAME`, run from the project's folder."""

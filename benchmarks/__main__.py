@@ -1,4 +1,4 @@
-"""`python -m benchmarks performance`, and the other commands by name; what follows the name goes to the command."""
+"""`python -m benchmarks performance`, and the other commands by name; the rest are its arguments."""
 
 from __future__ import annotations
 

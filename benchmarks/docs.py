@@ -1,7 +1,7 @@
 """Parts of pages that are made from the code: every rewrite rule, every code of a diagnostic, every module.
 
-    python -m benchmarks docs            writes docs/rules.md, docs/diagnostics.md and docs/architecture.md
-    python -m benchmarks docs --check    exit code 1 where they are out of date
+python -m benchmarks docs            writes docs/rules.md, docs/diagnostics.md and docs/architecture.md
+python -m benchmarks docs --check    exit code 1 where they are out of date
 """
 
 from __future__ import annotations
@@ -97,7 +97,9 @@ def stale() -> list[str]:
 def main(argv: list[str]) -> int:
     """Write the pages, or check them."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks docs", description=__doc__.splitlines()[0])
-    parser.add_argument("--check", action="store_true", help="write nothing; exit code 1 where a page is out of date")
+    parser.add_argument(
+        "--check", action="store_true", help="write nothing; exit code 1 where a page is out of date"
+    )
     arguments = parser.parse_args(argv)
     old = stale()
     if arguments.check:

@@ -1,8 +1,8 @@
 """Pages of which a part is generated: the text between two markers is replaced, the rest is kept.
 
-    <!-- begin table -->
-    | .. |
-    <!-- end table -->
+<!-- begin table -->
+| .. |
+<!-- end table -->
 """
 
 from __future__ import annotations

@@ -3,9 +3,10 @@
     python -m benchmarks performance              measures and writes the table of docs/performance.md
     python -m benchmarks performance --rounds 15 --dry-run
 
-Seconds differ from machine to machine, and on one machine from minute to minute; ratios of medians of alternating runs do not.
-The unit is `python -c "import egglog"`, what every user of egglog pays: 0.21 s beside 0.25 s for a whole run of `optimize` is a
-ratio of 1.19. The exit code is 1 where a ratio is above its bound or a module was loaded that should not be.
+Seconds differ from machine to machine, and on one machine from minute to minute; ratios of medians of
+alternating runs hardly do. The unit is `python -c "import egglog"`, what every user of egglog pays: 0.21 s
+beside 0.25 s for a whole run of `optimize` is a ratio of 1.19. The exit code is 1 where a ratio is above its
+bound or a module was loaded that should not be.
 """
 
 from __future__ import annotations
@@ -103,7 +104,7 @@ def seconds(work: Callable[[], object]) -> float:
 
 
 def alternating(rounds: int, *works: Callable[[], object]) -> list[float]:
-    """The median seconds of each work; one run of each before the next round, so that all meet the same load."""
+    """The median seconds of each work; one run of each a round, so that all meet the same load."""
     times: list[list[float]] = [[] for _ in works]
     for _ in range(rounds):
         for found, work in zip(times, works, strict=True):
@@ -129,7 +130,10 @@ def starting(rounds: int, kernels: Path) -> Iterator[Row]:
         "`pypto-eqsat --help`, whole process": (process(*run, "--help"), None),
         "`check rmsnorm_4d.json`, whole process": (process(*run, "check", rmsnorm), None),
         "`optimize add_3d.json`, whole process": (process(*run, "optimize", add), 2.0),
-        "`optimize --no-validate add_3d.json`, whole process": (process(*run, "optimize", "--no-validate", add), None),
+        "`optimize --no-validate add_3d.json`, whole process": (
+            process(*run, "optimize", "--no-validate", add),
+            None,
+        ),
         "`optimize(rmsnorm_4d, validate=False)`, warm call": (lambda: optimize(program, validate=False), 0.2),
         "`optimize(rmsnorm_4d)`, warm call, most of it interpretation": (lambda: optimize(program), None),
     }
@@ -167,18 +171,28 @@ def processor() -> str:
 
 def main(argv: list[str]) -> int:
     """Measure, print and write the table."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks performance", description=__doc__.splitlines()[0])
-    parser.add_argument("--rounds", type=int, default=9, metavar="N", help="runs of each measurement (default: 9)")
-    parser.add_argument("--kernels", type=Path, default=KERNELS, metavar="DIR", help="where the program files are")
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks performance", description=__doc__.splitlines()[0]
+    )
+    parser.add_argument(
+        "--rounds", type=int, default=9, metavar="N", help="runs of each measurement (default: 9)"
+    )
+    parser.add_argument(
+        "--kernels", type=Path, default=KERNELS, metavar="DIR", help="where the program files are"
+    )
     parser.add_argument("--dry-run", action="store_true", help="print the table, write nothing")
     arguments = parser.parse_args(argv)
     rounds = max(1, arguments.rounds)
-    light = {"`pypto-eqsat --help`": ("--help",), "`check`": ("check", str(arguments.kernels / "rmsnorm_4d.json"))}
+    light = {
+        "`pypto-eqsat --help`": ("--help",),
+        "`check`": ("check", str(arguments.kernels / "rmsnorm_4d.json")),
+    }
     found = {what: loaded(*command)[1] for what, command in light.items()}
     rows = [*starting(rounds, arguments.kernels), *sizes(5 * rounds)]
     text = "\n".join(
         [
-            f"{processor()}, {os.cpu_count()} cores, {platform.system()}; Python {platform.python_version()}, "
+            f"{processor()}, {os.cpu_count()} cores, {platform.system()}; "
+            f"Python {platform.python_version()}, "
             f"egglog {version('egglog')}, NumPy {version('numpy')}; medians of {rounds} alternating runs "
             f"({5 * rounds} for saturation).",
             "",

@@ -73,11 +73,15 @@ def run_console(folder: Path) -> None:
             assert done.stdout == shown, command
 
 
-def test_commands_of_the_readme_print_what_it_shows_and_the_lowered_body_is_the_one_shown(folder: Path) -> None:
+def test_commands_of_the_readme_print_what_it_shows_and_the_lowered_body_is_the_one_shown(
+    folder: Path,
+) -> None:
     run_console(folder)
     before, after = blocks("json")
     shown = json.loads(f"[{before}]"), json.loads(f"[{after}]")
-    source, result = (json.loads((folder / name).read_text()) for name in ("examples/scale_add.json", "lowered.json"))
+    source, result = (
+        json.loads((folder / name).read_text()) for name in ("examples/scale_add.json", "lowered.json")
+    )
     assert shown == (source["functions"][0]["body"], result["functions"][0]["body"])
 
 
@@ -87,7 +91,8 @@ def test_statistics_have_the_fields_of_the_readme(folder: Path) -> None:
     table = README.partition("`--stats FILE` writes JSON:")[2].partition("Exit codes")[0]
     first = [line.split("|")[1] for line in table.splitlines() if line.startswith("| `")]
     assert [name for cell in first for name in re.findall(r"`(\w+)`", cell)] == [
-        "cost", "input_cost", "lower_bound", "gap", "proof", "validated", "seconds", "egraph", "rules_fired", "functions",
+        "cost", "input_cost", "lower_bound", "gap", "proof",
+        "validated", "seconds", "egraph", "rules_fired", "functions",
     ]  # fmt: skip
     assert sorted(stats) == sorted(name for cell in first for name in re.findall(r"`(\w+)`", cell))
 
@@ -95,7 +100,12 @@ def test_statistics_have_the_fields_of_the_readme(folder: Path) -> None:
 def test_python_of_the_readme_runs(folder: Path) -> None:
     (code,) = blocks("python")
     done = subprocess.run(
-        [sys.executable, "-c", code], cwd=folder, env=environment(folder), capture_output=True, text=True, check=True
+        [sys.executable, "-c", code],
+        cwd=folder,
+        env=environment(folder),
+        capture_output=True,
+        text=True,
+        check=True,
     )
     program, _, last = done.stdout.rstrip("\n").rpartition("\n")
     assert read_program(program, "printed").target == "ascend910b"
@@ -103,7 +113,9 @@ def test_python_of_the_readme_runs(folder: Path) -> None:
 
 
 def test_readme_lists_every_command_and_no_other() -> None:
-    rows = re.findall(r"^\| `(\w+)[ `]", README.partition("## Commands")[2].partition("In Python")[0], re.MULTILINE)
+    rows = re.findall(
+        r"^\| `(\w+)[ `]", README.partition("## Commands")[2].partition("In Python")[0], re.MULTILINE
+    )
     (commands,) = (action.choices for action in parser()._actions if action.choices)
     assert rows == list(commands)
 
@@ -135,7 +147,9 @@ def project(folder: Path, python: str) -> Path:
     tool.parent.mkdir(parents=True)
     tool.write_text(python)
     tool.chmod(0o755)
-    stamp = subprocess.run(["cksum"], stdin=(root / "pyproject.toml").open(), capture_output=True, text=True, check=True)
+    stamp = subprocess.run(
+        ["cksum"], stdin=(root / "pyproject.toml").open(), capture_output=True, text=True, check=True
+    )
     (root / ".venv" / ".installed-test").write_text(f"{stamp.stdout.strip()} {root}\n")
     return root
 
@@ -151,7 +165,8 @@ PYTHONPATH="{ROOT}" exec "{sys.executable}" "$@"
     source = (root / "examples" / "scale_add.json").read_text()
     result = write_program(optimize(read_program(source, "scale_add.json")).program)
     assert done.stdout == (
-        f"--- input: {root}/examples/scale_add.json\n{source}--- result of: pypto-eqsat optimize scale_add.json\n{result}"
+        f"--- input: {root}/examples/scale_add.json\n{source}"
+        f"--- result of: pypto-eqsat optimize scale_add.json\n{result}"
     )
     (root / "pyproject.toml").write_text((root / "pyproject.toml").read_text() + "\n")
     done = subprocess.run([root / "examples" / "run"], cwd="/", capture_output=True, text=True, check=False)
