@@ -1,0 +1,226 @@
+"""For each rule of pages.egg and slices.egg a generator of programs in which it fires."""
+
+from __future__ import annotations
+
+from math import prod
+
+from building import Build
+from drawing import BINARY, COL_EXPAND, FLOATS, ROW_EXPAND, Draw, Generator, scratch_like
+from flat_programs import handed_on
+
+from pypto_ir.stmt import Function
+
+
+def store_pages(d: Draw) -> Function:
+    b, shape = Build(), d.shape()
+    x = b.load("x", shape, d.page_valid(b, shape), d.dtype())
+    b.out(x, tuple(n + 1 for n in shape), tuple(d.random.randint(0, 1) for _ in shape))
+    return b.function()
+
+
+def one(d: Draw) -> Function:
+    """A tile of one page beside tiles of several, which read it page by page."""
+    b, shape = Build(), d.shape()
+    dtype, page = d.dtype(), d.random.choice((shape[-2:], (1, *shape[-2:])))
+    x = b.load("x", shape, dtype=dtype)
+    y = b.load("y", page[-2:], dtype=dtype)
+    b.out(b.let("z", d.random.choice(BINARY), x, y))
+    return b.function()
+
+
+def rows(d: Draw) -> Function:
+    """Pages of a tile that has a flat form."""
+    b, shape = Build(), d.shape()
+    x = b.load("x", shape, dtype=d.dtype())
+    b.out(d.pointwise(b, "y", x))
+    return b.function()
+
+
+def leaf(d: Draw) -> Function:
+    """A tile that a loop or a branch hands on."""
+    return handed_on(d, d.page_valid)
+
+
+def load(d: Draw) -> Function:
+    b, shape = Build(), d.shape()
+    dtype, valid = d.dtype(), d.page_valid(b, shape)
+    source = b.tensor("src", tuple(n + 2 for n in shape), dtype)
+    x = b.read("x", source, shape, valid, tuple(d.random.randint(0, 2) for _ in shape))
+    b.out(d.pointwise(b, "y", x))
+    return b.function()
+
+
+def create(d: Draw) -> Function:
+    """A created tile that is filled page by page."""
+    b, shape = Build(), d.shape()
+    dtype, page = d.dtype(), (*(1 for _ in shape[:-2]), *shape[-2:])
+    made, x = b.create("made", shape, dtype), b.load("x", page, dtype=dtype)
+    at = tuple(d.random.randrange(n) for n in shape[:-2])
+    b.out(b.let("y", "tile.assemble", made, x, (*at, 0, 0)))
+    return b.function()
+
+
+def full(d: Draw) -> Function:
+    b, shape = Build(), d.shape()
+    dtype = d.dtype()
+    c = b.full(
+        "c", shape, d.random.choice((0.0, -0.0, 2.5)) if dtype in FLOATS else d.random.randint(-3, 3), dtype
+    )
+    b.out(b.let("y", d.random.choice(BINARY), c, b.load("x", shape, dtype=dtype)))
+    return b.function()
+
+
+def op(d: Draw) -> Function:
+    b, shape = Build(), d.shape()
+    x = b.load("x", shape, d.page_valid(b, shape), d.dtype(FLOATS))
+    if d.number % 2:
+        y = b.let("y", "tile.row_max", x, scratch_like(b, "tmp", x))
+    else:
+        y = d.pointwise(b, "y", x)
+    b.out(y)
+    return b.function()
+
+
+def args(d: Draw) -> Function:
+    """Operands of every role, with as many pages as the result and with fewer."""
+    b, shape = Build(), d.shape()
+    valid, dtype = d.page_valid(b, shape), d.dtype(FLOATS)
+    x = b.load("x", shape, valid, dtype)
+    rows, cols = shape[-2:]
+    few = (1, *shape[1:-2])
+    match d.number % 4:
+        case 0:
+            y = b.let("y", d.random.choice(BINARY), x, b.load("w", (*few, rows, cols), dtype=dtype))
+        case 1:
+            y = b.let("y", d.random.choice(ROW_EXPAND), x, b.load("w", (*few, rows, 1), dtype=dtype))
+        case 2:
+            y = b.let("y", d.random.choice(COL_EXPAND), x, b.load("w", (*few, 1, cols), dtype=dtype))
+        case _:
+            y = b.let("y", "tile.row_sum", x, scratch_like(b, "tmp", x))
+    b.out(y)
+    return b.function()
+
+
+def spread_same(d: Draw) -> Function:
+    """Batches that are equal up to unit axes."""
+    b, shape = Build(), d.shape()
+    dtype = d.dtype()
+    other = d.random.choice((shape, (1, *shape)))
+    b.out(
+        b.let("z", d.random.choice(BINARY), b.load("x", shape, dtype=dtype), b.load("y", other, dtype=dtype))
+    )
+    return b.function()
+
+
+def reshape(d: Draw) -> Function:
+    """Batch dims that are regrouped around the same pages, which are no windows of the flat form (15 elements are no whole blocks)."""
+    b, shape = Build(), (*d.batch(), 3, 5)
+    x = b.load("x", shape, dtype=d.dtype())
+    target = d.random.choice(((1, *shape), (*shape[:-2], 1, 3, 5), (prod(shape[:-2]), 1, 3, 5)))
+    b.out(d.pointwise(b, "z", b.let("y", "tile.reshape", x, target)))
+    return b.function()
+
+
+def assemble(d: Draw) -> Function:
+    """Whole pages written over a tile: the last axes of the batch, or one page."""
+    b, shape = Build(), d.shape()
+    dtype = d.dtype()
+    one = tuple(1 for _ in shape[:-2])
+    lead = d.random.choice((one, (1, *shape[1:-2]))) if shape[0] > 1 else one
+    at = tuple(d.random.randint(0, n - k) for n, k in zip(shape[:-2], lead, strict=True))
+    t, x = b.load("t", shape, dtype=dtype), b.load("x", (*lead, *shape[-2:]), dtype=dtype)
+    y = b.let("y", "tile.assemble", t, x, (*at, 0, 0))
+    b.out(d.pointwise(b, "z", y))
+    return b.function()
+
+
+def pack(d: Draw) -> Function:
+    """A consumer that needs the flat form of what is made page by page: an op whose operand repeats along the batch, an assemble of
+    pages that are no run."""
+    b = Build()
+    if d.number % 4 == 3:
+        page, dtype = d.page(), d.dtype()
+        t, w = b.load("t", (3, 2, *page), dtype=dtype), b.load("w", (2, 1, *page), dtype=dtype)
+        y = b.let("y", "tile.assemble", t, w, (d.random.randint(0, 1), d.random.randint(0, 1), 0, 0))
+        b.out(b.let("z", "tile.reshape", y, (3, 2, page[0] // 2, page[1] * 2)))
+        return b.function()
+    batch, (rows, cols), dtype = (
+        (d.batch(3) if d.rank == 3 else (2, *d.batch(d.rank - 1))),
+        d.page(),
+        d.dtype(FLOATS),
+    )
+    shape, ones = (*batch, rows, cols), tuple(1 for _ in batch)
+    x = b.load("x", shape, dtype=dtype)
+    match d.number % 4:
+        case 0:
+            y = b.let("y", d.random.choice(BINARY), x, b.load("w", (*ones, rows, cols), dtype=dtype))
+        case 1:
+            y = b.let("y", d.random.choice(ROW_EXPAND[:3]), x, b.load("w", (*ones, rows, 1), dtype=dtype))
+        case _:
+            y = b.let("y", d.random.choice(COL_EXPAND[:3]), x, b.load("w", (*batch, 1, cols), dtype=dtype))
+    b.out(b.let("z", "tile.reshape", y, (*batch, rows // 2, cols * 2)))
+    return b.function()
+
+
+def slice_slice(d: Draw) -> Function:
+    """Windows of windows, at constants and at scalars."""
+    b = Build()
+    x = b.load("x", (16, 32), dtype=d.dtype())
+    r = b.scalar("r", 0, 4) if d.number % 2 else d.random.randint(0, 4)
+    y = b.let("y", "tile.slice", x, (12, 16), (r, 16))
+    z = b.let(
+        "z", "tile.slice", y, (d.random.choice((2, 4)), 8), (d.random.randint(0, 8), d.random.choice((0, 8)))
+    )
+    b.out(d.pointwise(b, "w", z))
+    return b.function()
+
+
+def slice_whole(d: Draw) -> Function:
+    b, shape = Build(), d.page()
+    x = b.load("x", shape, dtype=d.dtype())
+    b.out(d.pointwise(b, "z", b.let("y", "tile.slice", x, shape, (0, 0))))
+    return b.function()
+
+
+def slice_assemble(d: Draw) -> Function:
+    """A window of what was just written there."""
+    b, (rows, cols) = Build(), d.page()
+    dtype = d.dtype()
+    t, x = b.load("t", (rows * 2, cols), dtype=dtype), b.load("x", (rows, cols), dtype=dtype)
+    at = (b.scalar("r", 0, rows) if d.number % 2 else d.random.randint(0, rows), 0)
+    y = b.let("y", "tile.assemble", t, x, at)
+    z = b.let("z", "tile.slice", y, (rows, cols), at)
+    b.out(d.pointwise(b, "w", z))
+    return b.function()
+
+
+def assemble_whole(d: Draw) -> Function:
+    """A tile that covers its target: an N-D one or a 2-D one."""
+    b = Build()
+    shape, dtype = d.page() if d.number % 2 else d.shape(), d.dtype()
+    t = b.create("t", shape, dtype)
+    y = b.let("y", "tile.assemble", t, b.load("x", shape, dtype=dtype), (0,) * len(shape))
+    b.out(d.pointwise(b, "z", y))
+    return b.function()
+
+
+PROGRAMS: dict[str, Generator] = {
+    "store.pages": store_pages,
+    "pages.one": one,
+    "pages.rows": rows,
+    "pages.leaf": leaf,
+    "pages.load": load,
+    "pages.create": create,
+    "pages.full": full,
+    "pages.op": op,
+    "pages.args.nil": args,
+    "pages.args": args,
+    "spread.same": spread_same,
+    "pages.reshape": reshape,
+    "pages.assemble": assemble,
+    "flat.pack": pack,
+    "slice.slice": slice_slice,
+    "slice.whole": slice_whole,
+    "slice.assemble": slice_assemble,
+    "assemble.whole": assemble_whole,
+}
