@@ -20,7 +20,7 @@ from pypto_ir.stmt import Block, For, Function, If, Scope, While
 
 def lower_bound(graph: Graph, choice: Choice, target: Target, weights: dict[int, float], default_trips: int) -> float:
     """The bound, in the units of `price(..).cost`."""
-    skeleton = price(_skeleton(graph.encoded.function), target, default_trips)
+    skeleton = price(skeleton(graph.encoded.function), target, default_trips)
     groups: dict[float, Cycles] = {}
     for c in _unavoidable(graph, choice):
         weight = weights.get(c, 0.0)
@@ -57,7 +57,7 @@ def _unavoidable(graph: Graph, choice: Choice) -> dict[int, None]:
     return done
 
 
-def _skeleton(function: Function) -> Function:
+def skeleton(function: Function) -> Function:
     """The function without tile values and stores."""
 
     def block(statements: Block) -> Block:

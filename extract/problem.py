@@ -1,0 +1,314 @@
+"""The choice as a problem: which node of which class is materialised in which region.
+
+A candidate (class, option, region) has a fixed place: before the author's statement that holds the class if one stands in the region,
+else before the first statement there that could ask for it. It serves every demand that comes later in its region or in a region
+inside. What it reads are demands at its own place; what a carried leaf obliges to are demands at the loop's head and at the end of its
+body. Roots are the demands of the skeleton: stores, results, operands.
+
+The cost of a choice is the objective of the regions' loads: what the skeleton does in them, and the candidates that were chosen there.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from egraph_rules.encode import is_value
+from egraph_rules.graph import ENode, Graph
+from egraph_rules.tables import Hole
+from extract.bound import skeleton
+from extract.choice import Choice, leaf_form, obligations
+from extract.cycles import ZERO, Cycles, objective
+from extract.price import price
+from extract.regions import Regions, free_dims, regions
+from extract.target import Target
+from extract.trips import DEFAULT_TRIPS
+from pypto_ir.expr import Expr, Var, const_int, variables
+from pypto_ir.ops.registry import Role, find_op
+from pypto_ir.stmt import Assign, For, If, Stmt, While, Yield, terminator, uses, walk
+from pypto_ir.types import TileType, type_exprs
+
+
+@dataclass(frozen=True, slots=True)
+class Demand:
+    """Class `c` is wanted before statement `position` of `region`; `consumed` where it is overwritten there in place, so that no loop
+    may lie between: the next trip would find what this one wrote."""
+
+    c: int
+    region: int
+    position: int
+    consumed: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """Option `option` of class `c`, materialised in `region` before statement `position`; `own` where the author does so. `demands` are
+    what it reads, `obligations` what a carried leaf makes others provide (no order follows from them: a back edge is no circle)."""
+
+    c: int
+    option: int
+    region: int
+    position: int
+    cycles: Cycles
+    demands: tuple[Demand, ...]
+    obligations: tuple[Demand, ...]
+    own: bool
+
+
+@dataclass(slots=True)
+class Problem:
+    """Candidates, the demands that every choice must meet, and the load of every region beside them."""
+
+    graph: Graph
+    choice: Choice
+    regions: Regions
+    candidates: list[Candidate] = field(default_factory=list)
+    by_class: dict[int, list[int]] = field(default_factory=dict)
+    roots: list[Demand] = field(default_factory=list)
+    loads: list[Cycles] = field(default_factory=list)
+
+    def servers(self, d: Demand) -> list[int]:
+        """The candidates that meet a demand: earlier, in its region or one around it."""
+        found = []
+        for i in self.by_class.get(d.c, ()):
+            k = self.candidates[i]
+            if not self.regions.inside(d.region, k.region) or (d.consumed and self.regions.loop(d.region) != self.regions.loop(k.region)):
+                continue
+            if k.position <= self.regions.lifted(d.region, d.position, k.region):
+                found.append(i)
+        return found
+
+    def cost(self, chosen: list[int]) -> float:
+        """The objective of a set of candidates."""
+        loads = list(self.loads)
+        for i in chosen:
+            k = self.candidates[i]
+            loads[k.region] = loads[k.region] + k.cycles
+        return objective((r.trips, load) for r, load in zip(self.regions.items, loads, strict=True))
+
+
+def problem(graph: Graph, choice: Choice, target: Target, default_trips: int = DEFAULT_TRIPS) -> Problem:
+    """The problem of a saturated function; `choice` holds the legal options of every class."""
+    places = regions(graph.encoded, default_trips)
+    builder = _Builder(Problem(graph, choice, places), free_dims(graph.encoded))
+    builder.build()
+    out = builder.out
+    fixed = price(skeleton(graph.encoded.function), target, default_trips)
+    # price numbers regions in the same order: a block before the blocks inside it, then-arm before else-arm
+    out.loads = [ZERO] * len(places.items)
+    for number, region in zip(_priced_regions(graph, places), fixed.regions, strict=True):
+        out.loads[number] = out.loads[number] + region.cycles
+    return out
+
+
+def _priced_regions(graph: Graph, places: Regions) -> list[int]:
+    """The regions in the order in which `price` lists them: no region for an absent else-arm."""
+    order = [0]
+    for s in walk(graph.encoded.function.body):
+        if isinstance(s, For | While):
+            order.append(places.blocks[(id(s), 0)])
+        elif isinstance(s, If):
+            order.append(places.blocks[(id(s), 0)])
+            if s.orelse is not None:
+                order.append(places.blocks[(id(s), 1)])
+    return order
+
+
+class _Builder:
+    def __init__(self, out: Problem, free: set[str]) -> None:
+        self.out, self.free = out, free
+        self.graph, self.places = out.graph, out.regions
+        self.anchors: dict[tuple[int, int], int] = {}
+        self.first: dict[tuple[int, int], int] = {}
+        self.pending: list[Demand] = []
+        self.seen: dict[Demand, None] = {}
+
+    def build(self) -> None:
+        """Find the places where classes may be asked for, until no demand moves a place forward; then write the candidates."""
+        self.collect_anchors()
+        self.collect_roots()
+        moved = True
+        while moved:
+            moved = False
+            self.seen, self.pending = {}, list(self.out.roots)
+            while self.pending:
+                d = self.pending.pop()
+                if d in self.seen:
+                    continue
+                self.seen[d] = None
+                moved |= self.visit(d)
+        for c, region in sorted(self.first, key=lambda k: (self.first[k], k)):
+            self.write(c, region)
+
+    # where the author computes, and where the skeleton reads
+
+    def collect_anchors(self) -> None:
+        graph, places = self.graph, self.places
+        leaves = {leaf.name for leaf in graph.tables.leaves.items}
+        for s in walk(graph.encoded.function.body):
+            if isinstance(s, Assign) and s.target.name in graph.encoded.numbers and s.target.name not in leaves:
+                number = graph.encoded.numbers[s.target.name]
+                for c in (graph.flat.get(number), graph.families.get(number)):
+                    if c is not None:
+                        key = (c, places.region[id(s)])
+                        self.anchors[key] = min(self.anchors.get(key, places.position[id(s)]), places.position[id(s)])
+
+    def collect_roots(self) -> None:
+        graph, places, roots = self.graph, self.places, self.out.roots
+        numbers, demanded = graph.encoded.numbers, graph.encoded.demanded
+        for s in walk(graph.encoded.function.body):
+            r, p = places.region[id(s)], places.position[id(s)]
+            store = graph.encoded.stores.get(id(s))
+            if store is not None:
+                roots.append(Demand(graph.writes[store], r, p))
+            elif not is_value(s):
+                # what is handed on in a form of its own choosing is asked for by its handover
+                read = dict.fromkeys(v.name for v in uses(s) if isinstance(v.type, TileType) and v.name in demanded)
+                free = self.free_sources(s)
+                roots += [Demand(graph.flat[numbers[name]], r, p) for name in read if name not in free]
+        for h, forms in self.out.choice.forms.items():
+            if not any(leaf_form(graph, o.node) == (h, f) for c in self.out.choice.needed for o in self.out.choice.options[c][:1] for f in forms):
+                roots += self.oblige(h, forms[0])
+
+    def free_sources(self, s: Stmt) -> set[str]:
+        """The names that a statement reads only to hand them on in a chosen form."""
+        sources = {name for h in self.graph.encoded.handovers for name in h.sources}
+        if isinstance(s, Yield):
+            return {e.name for e in s.values if isinstance(e, Var) and e.name in sources}
+        if isinstance(s, For | While):
+            return {c.init.name for c in s.carries if isinstance(c.init, Var) and c.init.name in sources}
+        return set()
+
+    def oblige(self, h: int, form: str) -> list[Demand]:
+        """The demands that carrying a handover in a form makes, each where its source is handed in."""
+        classes = obligations(self.graph, h, form) or ()  # type: ignore[arg-type]
+        return [Demand(c, r, p) for c, (r, p) in zip(classes, self.handed_in(h), strict=True)]
+
+    def handed_in(self, h: int) -> list[tuple[int, int]]:
+        if not hasattr(self, "_handed_in"):
+            self._handed_in = self.find_handovers()
+        return self._handed_in[h]
+
+    def find_handovers(self) -> dict[int, list[tuple[int, int]]]:
+        places, names = self.places, {h.names[0]: i for i, h in enumerate(self.graph.encoded.handovers)}
+        result: dict[int, list[tuple[int, int]]] = {}
+        for s in walk(self.graph.encoded.function.body):
+            here = (places.region[id(s)], places.position[id(s)])
+            if isinstance(s, For | While):
+                for carry in s.carries:
+                    if carry.var.name in names:
+                        result[names[carry.var.name]] = [here, self.at_yield(s.body, places.blocks[(id(s), 0)])]
+            elif isinstance(s, If):
+                for var in s.results:
+                    if var.name in names:
+                        arms = [(s.then, 0), (s.orelse or (), 1)]
+                        result[names[var.name]] = [self.at_yield(block, places.blocks[(id(s), arm)]) for block, arm in arms if block]
+        return result
+
+    def at_yield(self, block: tuple[Stmt, ...], r: int) -> tuple[int, int]:
+        last = terminator(block)
+        return r, self.places.position[id(last)]
+
+    # where classes may stand
+
+    def visit(self, d: Demand) -> bool:
+        """Note that a class may be asked for, and ask for what its options read; True where a place moved forward."""
+        moved = False
+        for number, option in enumerate(self.out.choice.options.get(d.c, ())):
+            for region in self.legal_regions(option.node, d):
+                wanted = self.places.lifted(d.region, d.position, region)
+                anchor = self.anchors.get((d.c, region))
+                place = anchor if anchor is not None and anchor <= wanted else wanted
+                if place < self.first.get((d.c, region), place + 1):
+                    self.first[(d.c, region)] = place
+                    moved = True
+                self.pending.extend(self.reads(d.c, number, region, self.first[(d.c, region)]))
+        return moved
+
+    def reads(self, c: int, number: int, region: int, position: int) -> list[Demand]:
+        node = self.out.choice.options[c][number].node
+        leaf = leaf_form(self.graph, node)
+        if leaf is not None:
+            return self.oblige(*leaf)
+        consumed = written_operands(self.graph, node)
+        return [Demand(child, region, position, i in consumed) for i, child in enumerate(node.children)]
+
+    def legal_regions(self, node: ENode, d: Demand) -> list[int]:
+        """The regions in which a node may be materialised for a demand: its own, and those around as far as what it names is seen and
+        nothing partial leaves a branch, or a loop that may not run."""
+        if node.name in ("Leaf2", "LeafEach"):
+            at = self.places.defined[self.graph.tables.leaves[node.data[0]].name]
+            return [at[0]] if self.places.inside(d.region, at[0]) else []
+        if node.name in ("Store2", "StoreEach"):
+            return [d.region]
+        result: list[int] = []
+        free, total = True, self.total(node)
+        for region in self.places.ancestors(d.region):
+            if not self.available(node, region, self.places.lifted(d.region, d.position, region)):
+                break
+            # where the author computes the value, so may we, whatever lies between
+            if free or (d.c, region) in self.anchors:
+                result.append(region)
+            free = free and (total or self.places.items[region].sure)
+        return result
+
+    def available(self, node: ENode, region: int, position: int) -> bool:
+        exprs, load = self.named(node)
+        if load is not None and not self.places.current(position, load.call.args[0], load.reads):
+            return False
+        return all(self.places.sees(region, position, e) for e in exprs)
+
+    def named(self, node: ENode):  # type: ignore[no-untyped-def]
+        """The expressions that a node brings along, and its load, if any."""
+        tables = self.graph.tables
+        match node.name:
+            case "Load2" | "LoadEach":
+                entry = tables.loads[node.data[0]]
+                return (*entry.call.args, *type_exprs(entry.type)), entry
+            case "Op2" | "OpEach":
+                return tuple(e for e in tables.ops[node.data[0]].template if not hasattr(e, "number")), None
+            case "Slice2" | "Assemble2":
+                return tuple(e for e in node.data[1:] if not isinstance(e, tuple)), None
+            case "Full2" | "FullEach":
+                return tables.fills[node.data[0]].call.args, None
+        return (), None
+
+    def total(self, node: ENode) -> bool:
+        """True where a node can be computed whenever its operands can: no global memory, no position that could be out of range."""
+        exprs, load = self.named(node)
+        if load is not None or node.name in ("Create2", "CreateEach"):
+            return False
+        if node.name in ("Slice2", "Assemble2"):
+            return all(const_int(e) is not None for e in exprs)
+        if node.name in ("Op2", "OpEach"):
+            return not any(True for e in exprs for _ in variables(e))
+        return True
+
+    def write(self, c: int, region: int) -> None:
+        place = self.first[(c, region)]
+        for number, option in enumerate(self.out.choice.options[c]):
+            if region not in self.legal_regions(option.node, Demand(c, region, place)):
+                continue
+            own = (c, region) in self.anchors and self.anchors[(c, region)] == place
+            wanted = tuple(self.reads(c, number, region, place))
+            leaf = leaf_form(self.graph, option.node) is not None
+            own = own or not option.cycles.total or option.node.name in ("Store2", "StoreEach")
+            self.out.by_class.setdefault(c, []).append(len(self.out.candidates))
+            self.out.candidates.append(
+                Candidate(c, number, region, place, option.cycles, () if leaf else wanted, wanted if leaf else (), own)
+            )
+
+
+def written_operands(graph: Graph, node: ENode) -> tuple[int, ...]:
+    """The operands of a node, by number, that it overwrites: in place, or as scratch."""
+    if node.name == "Assemble2":
+        return (0,)
+    if node.name not in ("Op2", "OpEach"):
+        return ()
+    entry = graph.tables.ops[node.data[0]]
+    op = find_op(entry.op)
+    if op is None:
+        return ()
+    holes = [i for i, e in enumerate(entry.template) if isinstance(e, Hole)]
+    scratch = [i for i in holes if op.operands[min(i, len(op.operands) - 1)].role is Role.SCRATCH]
+    return tuple(holes.index(i) for i in (*op.writes, *scratch) if i in holes)
+
