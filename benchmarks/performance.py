@@ -104,8 +104,8 @@ def seconds(work: Callable[[], object]) -> float:
 
 
 def alternating(rounds: int, *works: Callable[[], object]) -> list[float]:
-    """The median seconds of each work, after one run of each that does not count; one run of each a round, so that
-    all meet the same load.
+    """The median seconds of each work, after one run of each that does not count; one run of each a round, so
+    that all meet the same load.
     """
     times: list[list[float]] = [[] for _ in works]
     for work in works:
