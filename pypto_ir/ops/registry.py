@@ -271,6 +271,11 @@ def find_op(name: str) -> OpDef | None:
     return _OPS.get(name)
 
 
+def declared_op(name: str) -> OpDef:
+    """The declaration of an op whose module is already loaded, for declarations that build on it."""
+    return _OPS[name]
+
+
 def all_ops() -> tuple[OpDef, ...]:
     """Every declared op, by name."""
     _load()
