@@ -56,7 +56,7 @@ def _compile(op: OpDef, call: Call, t: Type | None, in_place: bool, division: st
     assert meaning is not None
     operands = tuple(_operand(op, i, arg, division) for i, arg in enumerate(call.args))
     scratch = tuple(i for i in range(len(call.args)) if in_place and operand_role(op, i) is Role.SCRATCH)
-    extents = _extents(t, division)
+    extents = _extents(t if isinstance(t, TileType) or op.aliases is None else None, division)
     dtype = t.dtype if isinstance(t, TileType | TensorType | ScalarType) else None
     finish = _finish(t)
     kwargs = call.kwargs
@@ -117,7 +117,7 @@ def _integral(items: tuple[Expr, ...]) -> bool:
 def _extents(
     t: Type | None, division: str
 ) -> Callable[[Environment], tuple[tuple[int, ...], tuple[int, ...]]]:
-    if not isinstance(t, TileType):
+    if not isinstance(t, TileType | TensorType):
         return lambda env: ((), ())
     fixed_shape, shape = compile_dims(t.shape, division)
     fixed_valid, valid = compile_dims(t.valid, division)

@@ -23,7 +23,7 @@ from pypto_ir.ops.matmul import (
 )
 from pypto_ir.ops.registry import CallSite, OpError, Trait, declare_op, dims_text, tile
 from pypto_ir.ops.rules import require_dtype, require_rank
-from pypto_ir.types import TileType
+from pypto_ir.types import Memory, TileType, tile_type
 
 GROUP = 32  # elements of K that share a scale
 _DATA, _SCALE = frozenset({DType.FP8E4M3FN}), frozenset({DType.FP8E8M0})
@@ -119,4 +119,35 @@ declare_op(
     infer=_bias_type,
     trait=Trait.PAGE_WISE,
     meaning=fresh_product(_of(0), 0, 2, 4),
+)
+
+# ---- addresses of scales -----------------------------------------------------------------------------------
+
+_PAIRED = {Memory.LEFT_SCALE: Memory.LEFT, Memory.RIGHT_SCALE: Memory.RIGHT}
+
+
+def _scale_addr_type(c: CallSite) -> TileType:
+    scale, data = require_rank(c, 0, 2), require_rank(c, 1, 2)
+    require_dtype(c, 0, _SCALE)
+    require_dtype(c, 1, _DATA)
+    if scale.memory not in _PAIRED or data.memory is not _PAIRED[scale.memory]:
+        raise OpError(
+            "tile.tget_scale_addr binds a LeftScale tile to a Left one, or a RightScale tile to a Right one"
+        )
+    return tile_type(scale.shape, scale.dtype, scale.memory, scale.view)
+
+
+def _bound(ev: Evaluation) -> Tile:
+    """The scales themselves: only their address is bound to that of the data."""
+    return ev.view(ev.tile(0).data, ev.tile(0).ok)
+
+
+declare_op(
+    "tile.tget_scale_addr",
+    (tile("dst"), tile("src")),
+    infer=_scale_addr_type,
+    trait=Trait.OPAQUE,
+    meaning=_bound,
+    writes=(0,),
+    aliases=0,
 )

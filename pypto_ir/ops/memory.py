@@ -168,7 +168,7 @@ declare_op(
 
 # ---- store -------------------------------------------------------------------------------------------------
 
-_ATOMIC = frozenset({DType.FP32, DType.BF16, DType.FP16, DType.INT32, DType.INT16, DType.INT8})
+ATOMIC_DTYPES = frozenset({DType.FP32, DType.BF16, DType.FP16, DType.INT32, DType.INT16, DType.INT8})
 
 
 def _store_type(c: CallSite) -> Type:
@@ -179,7 +179,7 @@ def _store_type(c: CallSite) -> Type:
             f"tile.store has {len(offsets)} offsets for a tensor of rank {target.rank}",
             "give one per tensor dimension",
         )
-    if c.kwarg("atomic") == "Add" and target.dtype not in _ATOMIC:
+    if c.kwarg("atomic") == "Add" and target.dtype not in ATOMIC_DTYPES:
         raise OpError(
             f"tile.store adds atomically into {target.dtype.value}",
             "allowed: FP32, BF16, FP16, INT32, INT16, INT8",

@@ -1,7 +1,8 @@
 """The op registry: one declaration per op that answers everything the system asks about it.
 
-A declaration names the operands and their roles, the keyword arguments, the rule for the result type, what the op computes on NumPy
-arrays, what it writes, and the trait that says which carriers it commutes with. `tile.muls`, for example:
+A declaration names the operands and their roles, the keyword arguments, the rule for the result type, what
+the op computes on NumPy arrays, what it writes, and the trait that says which carriers it commutes with.
+`tile.muls`, for example:
 
     declare_op("tile.muls", (tile("src"), scalar("s")), infer=same_as(0), trait=Trait.POINTWISE,
                meaning=pointwise(lambda a, s: a * s), shape=ShapeRule.FIRST)
@@ -18,7 +19,16 @@ from pypto_ir.dtypes import DType
 from pypto_ir.expr import Expr, dtype_of
 from pypto_ir.stmt import Call, Literal
 from pypto_ir.types import (
-    ArrayType, CommCtxType, Memory, PtrType, ScalarType, TensorType, TileType, TupleType, Type, UnknownType,
+    ArrayType,
+    CommCtxType,
+    Memory,
+    PtrType,
+    ScalarType,
+    TensorType,
+    TileType,
+    TupleType,
+    Type,
+    UnknownType,
 )  # fmt: skip
 
 if TYPE_CHECKING:
@@ -81,7 +91,8 @@ class Operand:
 
 @dataclass(frozen=True, slots=True)
 class Kwarg:
-    """A keyword argument. `words` are the allowed words of an enumeration; `type` is int, float, bool, str, DType or Memory."""
+    """A keyword argument. `words` are the allowed words of an enumeration; `type` is int, float, bool, str,
+    an enumeration class (DType, Memory, ..), tuple for a list, or object for any value."""
 
     name: str
     type: type
@@ -100,9 +111,14 @@ class OpError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class OpDef:
-    """A declared op. `writes` are the operands that it overwrites in place (the result aliases the first of them);
-    `reads_memory`/`writes_memory` name the operands that are global tensors read or written; `barrier` ops keep their order with
-    everything. `infer` gives the result type and raises `OpError`; `meaning` is None where the op has none."""
+    """A declared op. `writes` are the operands that it overwrites in place (the result aliases the first of
+    them); `reads_memory`/`writes_memory` name the operands that are global tensors read or written; `barrier`
+    ops keep their order with everything. `infer` gives the result type and raises `OpError`; `meaning` is
+    None where the op has none.
+
+    `annotated` marks a type rule that its sources do not pin down: where a program states another type, the
+    program is believed. `open` ops take keyword arguments that are not listed, since their sources do not
+    list them."""
 
     name: str
     operands: tuple[Operand, ...]
@@ -117,10 +133,14 @@ class OpDef:
     writes_memory: tuple[int, ...] = ()
     barrier: bool = False
     variadic: bool = False
+    annotated: bool = False
+    open: bool = False
     doc: str = ""
 
     def kwarg(self, name: str) -> Kwarg | None:
-        return next((k for k in self.kwargs if k.name == name), None)
+        """The declaration of a keyword argument; None where the op takes no such argument."""
+        found = next((k for k in self.kwargs if k.name == name), None)
+        return Kwarg(name, object) if found is None and self.open else found
 
     @property
     def pure(self) -> bool:
@@ -147,21 +167,28 @@ class CallSite:
         """The tile type of operand `i`; raises `OpError` where it is no tile."""
         t = self.type(i)
         if not isinstance(t, TileType):
-            raise OpError(f"operand {i} ({self.name(i)}) of {self.op.name} must be a tile, found {kind_name(t)}")
+            raise OpError(
+                f"operand {i} ({self.name(i)}) of {self.op.name} must be a tile, found {kind_name(t)}"
+            )
         return t
 
     def tensor(self, i: int) -> TensorType:
         """The tensor type of operand `i`; raises `OpError` where it is no tensor."""
         t = self.type(i)
         if not isinstance(t, TensorType):
-            raise OpError(f"operand {i} ({self.name(i)}) of {self.op.name} must be a tensor, found {kind_name(t)}")
+            raise OpError(
+                f"operand {i} ({self.name(i)}) of {self.op.name} must be a tensor, found {kind_name(t)}"
+            )
         return t
 
     def dtype(self, i: int) -> DType:
         """The scalar type of operand `i`; raises `OpError` where it is no scalar."""
         d = dtype_of(self.args[i])
         if d is None:
-            raise OpError(f"operand {i} ({self.name(i)}) of {self.op.name} must be a scalar, found {kind_name(self.type(i))}")
+            raise OpError(
+                f"operand {i} ({self.name(i)}) of {self.op.name} must be a scalar, found "
+                f"{kind_name(self.type(i))}"
+            )
         return d
 
     def tuple(self, i: int) -> tuple[Expr, ...]:
@@ -228,7 +255,9 @@ def dims_text(dims: tuple[Expr, ...]) -> str:
 _OPS: dict[str, OpDef] = {}
 
 
-def declare_op(name: str, operands: tuple[Operand, ...], *, infer: Callable[[CallSite], Type], trait: Trait, **rest: Any) -> OpDef:
+def declare_op(
+    name: str, operands: tuple[Operand, ...], *, infer: Callable[[CallSite], Type], trait: Trait, **rest: Any
+) -> OpDef:
     """Add an op to the registry; a name is declared once."""
     if name in _OPS:
         raise ValueError(f"op {name} is declared twice")
@@ -240,6 +269,11 @@ def find_op(name: str) -> OpDef | None:
     """The declaration of an op, or None where the registry does not know it."""
     _load()
     return _OPS.get(name)
+
+
+def declared_op(name: str) -> OpDef:
+    """The declaration of an op whose module is already loaded, for declarations that build on it."""
+    return _OPS[name]
 
 
 def all_ops() -> tuple[OpDef, ...]:
@@ -276,6 +310,11 @@ def scalar(name: str, optional: bool = False) -> Operand:
 
 def tuple_of(name: str, optional: bool = False) -> Operand:
     return Operand(name, Kind.TUPLE, Role.INDEX, optional)
+
+
+def anything(name: str, optional: bool = False) -> Operand:
+    """An operand of any type whose content the op reads."""
+    return Operand(name, Kind.ANY, Role.DATA, optional)
 
 
 MEMORY_WORDS = tuple(m.value for m in Memory)

@@ -136,7 +136,7 @@ def _check_kwarg(op: OpDef, declared: Kwarg, value: Literal) -> None:
     elif declared.type is float:
         good = isinstance(value, int | float) and not isinstance(value, bool)
     else:
-        good = type(value) is declared.type
+        good = declared.type in (object, type(value))
     if not good:
         shown = value if isinstance(value, str | int | float | None) else "an expression or a list"
         raise OpError(

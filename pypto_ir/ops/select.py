@@ -129,13 +129,13 @@ declare_op(
 # ---- comparison --------------------------------------------------------------------------------------------
 
 #: cmp_type -> comparison
-_COMPARE = ("equal", "not_equal", "less", "less_equal", "greater", "greater_equal")
+COMPARE = ("equal", "not_equal", "less", "less_equal", "greater", "greater_equal")
 
 
 def _mask_type(tiles: tuple[int, ...]) -> TileRule:
     def rule(c: CallSite) -> TileType:
         kind = c.kwarg("cmp_type")
-        if not isinstance(kind, int) or not 0 <= kind < len(_COMPARE):
+        if not isinstance(kind, int) or not 0 <= kind < len(COMPARE):
             raise OpError(f"cmp_type of {c.op.name} is {kind}", "0 eq, 1 ne, 2 lt, 3 le, 4 gt, 5 ge")
         check_scalars(c)
         first = c.tile(tiles[0])
@@ -155,17 +155,17 @@ def _compare(ev: Evaluation) -> Tile:
     a, b = ev.tile(0), ev.args[1]
     with np.errstate(all="ignore"):
         if isinstance(b, Tile):
-            (left, right), b_ok = _common(a.data, b.data), b.readable()
+            (left, right), b_ok = common(a.data, b.data), b.readable()
         else:
             left, right = a.data, np.asarray(0 if b is UNDEFINED else b).astype(a.data.dtype)
             b_ok = np.asarray(b is not UNDEFINED)
-        bits = getattr(np, _COMPARE[ev.kwarg("cmp_type")])(left, right)
+        bits = getattr(np, COMPARE[ev.kwarg("cmp_type")])(left, right)
     outside = np.arange(bits.shape[-1]) >= a.valid[-1]
     known = (a.readable() & b_ok) | outside
     return ev.fresh(_pack(bits & ~outside, ev.shape[-1]), _pack(~known, ev.shape[-1]) == 0)
 
 
-def _common(a: Any, b: Any) -> tuple[Any, Any]:
+def common(a: Any, b: Any) -> tuple[Any, Any]:
     """Two arrays in a type that holds both exactly enough to compare: FP32 for floats (FP64 against
     integers), else the integers."""
     floats = is_floating(a) + is_floating(b)

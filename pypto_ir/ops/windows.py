@@ -55,7 +55,7 @@ def _slice_type(c: CallSite) -> TileType:
     valid = window_read(
         c.op.name, source.shape, source.valid, offsets, shape, optional_tuple(c, 3), exact=True
     )
-    shape, valid = _dropped(shape, valid, optional_tuple(c, 4) or ())
+    shape, valid = dropped(c.op.name, shape, valid, optional_tuple(c, 4) or (), least=2)
     if source.view is not None:
         v = source.view
         view = TileView((), (), None, v.blayout, v.slayout, v.fractal, v.pad, v.compact)
@@ -66,21 +66,20 @@ def _slice_type(c: CallSite) -> TileType:
     return tile_type(shape, source.dtype, None, view)
 
 
-def _dropped(shape: Dims, valid: Dims, axes: Dims) -> tuple[Dims, Dims]:
-    """Shape and valid extents without the axes of drop_dims, padded back to two dims with leading ones."""
+def dropped(op: str, shape: Dims, valid: Dims, axes: Dims, *, least: int) -> tuple[Dims, Dims]:
+    """Shape and valid extents without the axes of drop_dims, padded back to `least` dims with leading
+    ones."""
     gone = [const_int(a) for a in axes]
     for axis in gone:
         if axis is None or not 0 <= axis < len(shape) or gone.count(axis) > 1:
-            raise OpError(
-                f"drop_dims {dims_text(axes)} of tile.slice must be distinct axes of {dims_text(shape)}"
-            )
+            raise OpError(f"drop_dims {dims_text(axes)} of {op} must be distinct axes of {dims_text(shape)}")
         if not is_one(shape[axis]) or not provably_equal(valid[axis], index(1)):
             raise OpError(
-                f"tile.slice drops axis {axis} of {dims_text(shape)} valid {dims_text(valid)}",
+                f"{op} drops axis {axis} of {dims_text(shape)} valid {dims_text(valid)}",
                 "only full unit axes drop",
             )
     keep = [i for i in range(len(shape)) if i not in gone]
-    front = (index(1),) * (2 - len(keep)) if gone else ()
+    front = (index(1),) * (least - len(keep)) if gone else ()
     return (*front, *(shape[i] for i in keep)), (*front, *(valid[i] for i in keep))
 
 

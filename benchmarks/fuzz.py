@@ -1,0 +1,132 @@
+"""Long runs of the property of `tests/generators` over random programs, in parallel processes.
+
+    python -m benchmarks.fuzz --programs 10000 --seed 1 --jobs 2 --save failures
+
+checks the programs of seeds 1 .. 10000 and prints how many were lowered, how refusals distribute over codes and ops, and
+every failure with its seed. With `--save`, a failing program is written there as `<kind>-<seed>.json`, made smaller
+first with `--reduce`. Exit code 1 where a promise was broken.
+"""
+
+from __future__ import annotations
+
+import argparse
+import multiprocessing
+import random
+import sys
+import time
+import traceback
+from collections import Counter
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+from pypto_ir.json_writer import write_program
+from pypto_ir.stmt import Program
+from tests.generators import Failure, check, random_program
+from tests.generators.reduce import reduced
+
+#: seeds that one task checks
+CHUNK = 50
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """What checking one seed gave: `kind` is lowered, unchanged, refused or the kind of a failure."""
+
+    seed: int
+    kind: str
+    detail: str = ""
+    text: str = ""
+    failed: bool = False
+
+
+def examine(program: Program) -> tuple[str, str, bool]:
+    """Kind, detail and whether a promise is broken."""
+    try:
+        outcome = check(program)
+    except Failure as failure:
+        return failure.kind, str(failure), True
+    except Exception as error:
+        place = traceback.extract_tb(error.__traceback__)[-1]
+        return f"crash-{type(error).__name__}", f"{error!r} at {Path(place.filename).name}:{place.lineno}", True
+    if outcome.refused:
+        return "refused", f"{'+'.join(outcome.codes)}: {_stem(outcome.message)}", False
+    if not outcome.changed:
+        return "unchanged", "", False
+    return ("lowered" if outcome.ran else "lowered, not run"), "", False
+
+
+def _stem(message: str) -> str:
+    """The op that a refusal names, for counting."""
+    return next((word.rstrip(":") for word in message.split() if word.startswith(("tile.", "tensor."))), "")
+
+
+def examine_seeds(seeds: range, most: int, smaller: bool) -> list[Finding]:
+    """The findings of a range of seeds."""
+    found = []
+    for seed in seeds:
+        try:
+            program = random_program(random.Random(seed), most)
+        except Exception as error:
+            place = traceback.extract_tb(error.__traceback__)[-1]
+            found.append(Finding(seed, "generator", f"{error!r} at {place.filename}:{place.lineno}", failed=True))
+            continue
+        kind, detail, failed = examine(program)
+        if failed and smaller:
+            program = reduced(program, lambda p, kind=kind: examine(p)[0] == kind)  # type: ignore[misc]
+        found.append(Finding(seed, kind, detail, write_program(program) if failed else "", failed))
+    return found
+
+
+def main(argv: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.fuzz", description="check random programs")
+    parser.add_argument("--programs", type=int, default=10000, help="how many (default 10000)")
+    parser.add_argument("--seed", type=int, default=1, help="the first seed (default 1)")
+    parser.add_argument("--jobs", type=int, default=2, help="parallel processes (default 2)")
+    parser.add_argument("--statements", type=int, default=12, help="about the most statements of a function (default 12)")
+    parser.add_argument("--save", type=Path, help="folder for failing programs")
+    parser.add_argument("--reduce", action="store_true", help="make failing programs smaller")
+    args = parser.parse_args(argv)
+    if args.programs < 1 or args.jobs < 1:
+        parser.error("--programs and --jobs must be at least 1")
+    stop = args.seed + args.programs
+    chunks = [range(s, min(s + CHUNK, stop)) for s in range(args.seed, stop, CHUNK)]
+    started, kinds, reasons, failures = time.monotonic(), Counter[str](), Counter[str](), 0
+    context = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(args.jobs, mp_context=context) as pool:
+        results = pool.map(examine_seeds, chunks, [args.statements] * len(chunks), [args.reduce] * len(chunks))
+        for number, findings in enumerate(results, 1):
+            for f in findings:
+                kinds[f.kind] += 1
+                if f.kind == "refused":
+                    reasons[f.detail] += 1
+                if f.failed:
+                    failures += 1
+                    print(f"seed {f.seed}: {f.detail}", flush=True)
+                    _save(args.save, f)
+            if number % 10 == 0:
+                seconds = time.monotonic() - started
+                print(f"{sum(kinds.values())} programs, {failures} failures, {seconds:.0f} s", file=sys.stderr, flush=True)
+    _report(kinds, reasons, time.monotonic() - started)
+    return 1 if failures else 0
+
+
+def _save(folder: Path | None, f: Finding) -> None:
+    if folder is not None and f.text:
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / f"{f.kind}-{f.seed}.json").write_text(f.text)
+
+
+def _report(kinds: Counter[str], reasons: Counter[str], seconds: float) -> None:
+    total = sum(kinds.values())
+    print(f"{total} programs in {seconds:.0f} s")
+    for kind, count in kinds.most_common():
+        print(f"{count:7} {count / total:6.1%}  {kind}")
+    if reasons:
+        print("refusals by codes and op of the first reason")
+        for reason, count in reasons.most_common():
+            print(f"{count:7} {count / total:6.1%}  {reason}")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,326 @@
+"""Tile values as e-nodes, and the facts of their types.
+
+    x = tile.load(..) [2, 3, 4]     value 0: (Load 0), of type 0
+    y = tile.add(x, x)              value 1: (Op 0 (Data v0 (Data v0 (Nil)))), of type 0
+    type 0                          shape [2, 3, 4], 4 bytes wide, fully valid; its flat form is type 1, [6, 4]
+
+What a type says is stated once, however many values have it. Operands that rules do not look at stay in the tables.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from egraph_rules import forms
+from egraph_rules.buffers import Buffers, Versions
+from egraph_rules.engine import Commands
+from egraph_rules.tables import FillEntry, Handover, Hole, LeafEntry, LoadEntry, OpEntry, Tables
+from pypto_ir.expr import Binary, Expr, Var, const_int, index
+from pypto_ir.linear import normalize
+from pypto_ir.ops.registry import OpDef, Role, ShapeRule, Trait, find_op
+from pypto_ir.regions import collapse_contiguous
+from pypto_ir.stmt import Call, Function, tuple_items
+from pypto_ir.types import Dims, TileType
+
+#: rank-preserving ops that work on the collapse although they are declared as structure: each row keeps its own valid columns
+_ROW_LOCAL = frozenset({"tile.fillpad", "tile.fillpad_inplace"})
+
+
+@dataclass(slots=True)
+class Encoded:
+    """A function in the e-graph: `numbers` of its tile values by name, `writes` of its stores by call identity (index of statement)."""
+
+    function: Function
+    buffers: Buffers
+    tables: Tables = field(default_factory=Tables)
+    numbers: dict[str, int] = field(default_factory=dict)
+    types: list[TileType] = field(default_factory=list)
+    stores: dict[int, int] = field(default_factory=dict)
+    handovers: list[Handover] = field(default_factory=list)
+    demanded: dict[str, None] = field(default_factory=dict)
+
+
+class Values:
+    """Numbers the tile values of a function and states what the e-graph is told of each: a term, and facts."""
+
+    def __init__(self, out: Encoded, commands: Commands, versions: Versions) -> None:
+        self.out, self.tables, self.commands, self.versions = out, out.tables, commands, versions
+        self._shapes: dict[forms.Shape, None] = {}
+        self._entries: set[tuple[str, int]] = set()
+
+    def value(self, name: str) -> object:
+        return self.commands.call("value", self.out.numbers[name])
+
+    def define(self, var: Var, term: object) -> None:
+        """Give a value its number, its term, and the facts of its type."""
+        t = var.type
+        assert isinstance(t, TileType)
+        number = self.out.numbers[var.name] = len(self.out.types)
+        self.out.types.append(t)
+        c = self.commands
+        c.set("value", number, term)
+        if t.static_shape is None:
+            return
+        c.set("kind", c.call("value", number), self.kind(t))
+        # carriers are asked for at once: a demand that travels from the stores upwards would take a round for every op on its way
+        c.fact("Flat", c.call("value", number))
+        if t.rank > 2 and forms.pages(_static(t)) > 1 and forms.even_pages(t):
+            c.fact("Pages", c.call("value", number))
+
+    def kind(self, t: TileType) -> int:
+        """The number of a type; what it says of its values is stated once."""
+        number = self.tables.kinds.number(t)
+        if not self.once("kind", number):
+            return number
+        shape, c = _static(t), self.commands
+        self.shape(shape)
+        c.set("kind-shape", number, shape)
+        c.set("kind-width", number, t.dtype.bytes)
+        if forms.rows_prefix(t):
+            c.set("kind-region", number, self.tables.regions.number(forms.region(t)))
+        c.fact("kind-rows-prefix" if forms.rows_prefix(t) else "kind-gaps", number)
+        if forms.even_pages(t):
+            c.fact("kind-even-pages", number)
+        if forms.whole(t):
+            c.fact("kind-whole", number)
+        c.set("flat-kind", number, number if t.rank <= 2 else self.kind(forms.flat_type(t)))
+        return number
+
+    def once(self, what: str, number: int) -> bool:
+        """True the first time that a table entry is seen."""
+        key = (what, number)
+        if key in self._entries:
+            return False
+        self._entries.add(key)
+        return True
+
+    def shape(self, shape: forms.Shape) -> None:
+        """Shape arithmetic for a shape and what its carriers have."""
+        if shape in self._shapes:
+            return
+        self._shapes[shape] = None
+        c, flat, page = self.commands, forms.collapsed(shape), forms.page(shape)
+        c.set("lead", shape, forms.lead(shape))
+        c.set("last", shape, shape[-1])
+        c.set("collapsed", shape, flat)
+        c.set("page", shape, page)
+        c.set("batch", shape, forms.batch(shape))
+        if forms.pages(shape) > 1:
+            c.fact("batched", shape)
+        for width in (1, 2, 4, 8):
+            if len(page) == 2 and page[0] * page[1] * width % 32 == 0:
+                c.fact("view-aligned", page, width)
+        self.shape(flat)
+        self.shape(page)
+
+    def leaf(self, var: Var, handover: int | None = None) -> None:
+        t = var.type
+        assert isinstance(t, TileType)
+        number = self.tables.leaves.number(LeafEntry(var.name, t, handover))
+        self.define(var, self.commands.call("Leaf", number))
+        if t.rank <= 2 or handover is not None:
+            self.commands.fact("handed-on", number)
+        else:
+            self.commands.fact("obstacle", self.value(var.name), "given")
+
+    # the statement of a value
+
+    def assign(self, var: Var, value: Var | Call) -> None:
+        if isinstance(value, Var):
+            self.define(var, self.value(value.name))
+            return
+        op = find_op(value.op)
+        assert op is not None and isinstance(var.type, TileType)
+        match value.op:
+            case "tile.load":
+                self.load(var, value)
+            case "tile.create":
+                self.fill(var, value, "Create", var.name)
+            case "tile.full":
+                self.fill(var, value, "Full", None)
+            case "tile.reshape" if self.plain(var, value):
+                self.define(var, self.commands.call("Reshape", self.arg(value, 0), _static(var.type)))
+            case "tile.reinterpret_view" if len(value.args) == 2 and var.type.memref is None:
+                entry = self.op_entry(value, var.type, keep=1)
+                self.define(var, self.commands.call("Reinterpret", entry, self.arg(value, 0), _static(var.type)))
+            case "tile.assemble" if self.positioned(value):
+                self.assemble(var, value)
+            case "tile.slice" if self.positioned(value):
+                self.slice(var, value)
+            case _:
+                self.op(var, value, op)
+
+    def plain(self, var: Var, call: Call) -> bool:
+        return not call.attrs and isinstance(var.type, TileType) and var.type.memref is None
+
+    def arg(self, call: Call, i: int) -> object:
+        e = call.args[i]
+        assert isinstance(e, Var)
+        return self.value(e.name)
+
+    def load(self, var: Var, call: Call) -> None:
+        assert isinstance(var.type, TileType)
+        number = self.tables.loads.number(LoadEntry(call, var.type, self.versions.of(call.args[0])))
+        c = self.commands
+        self.define(var, c.call("Load", number))
+        if self.once("load", number):
+            c.set("load-shape", number, forms.collapsed(_static(var.type)))
+
+    def fill(self, var: Var, call: Call, constructor: str, identity: str | None) -> None:
+        assert isinstance(var.type, TileType)
+        number = self.tables.fills.number(FillEntry(_without_shape(call), var.type, identity))
+        self.define(var, self.commands.call(constructor, number, _static(var.type)))
+
+    def op_entry(self, call: Call, t: TileType, keep: int | None = None) -> int:
+        """The table number of an op; `keep` cuts operands whose content the node itself holds (a shape)."""
+        template: list[Expr | Hole] = []
+        holes = 0
+        for e in call.args[:keep]:
+            if isinstance(e, Var) and e.name in self.out.numbers:
+                template.append(Hole(holes))
+                holes += 1
+            else:
+                template.append(e)
+        reads: tuple[tuple[str, int], ...] = ()
+        op = find_op(call.op)
+        for i in op.reads_memory if op else ():
+            if i < len(call.args):
+                reads += self.versions.of(call.args[i])
+        return self.tables.ops.number(OpEntry(call.op, tuple(template), call.kwargs, call.attrs, reads, t.memref))
+
+    def op(self, var: Var, call: Call, op: OpDef) -> None:
+        assert isinstance(var.type, TileType)
+        number, c = self.op_entry(call, var.type), self.commands
+        term = c.call("Nil")
+        for i in reversed(range(len(call.args))):
+            e = call.args[i]
+            if isinstance(e, Var) and e.name in self.out.numbers:
+                role = op.operands[min(i, len(op.operands) - 1)].role
+                term = c.call(_ROLE_NODES.get(role, "Data"), self.value(e.name), term)
+        self.define(var, c.call("Op", number, term))
+        if self.low_rank(var, call):
+            c.fact("plain", self.value(var.name))
+        if not self.once("op", number):
+            return
+        local = op.trait in (Trait.POINTWISE, Trait.ROW_WISE) or op.name in _ROW_LOCAL
+        if local or _one_argument_view(call):
+            c.fact("commutes-flat", number)
+        if local:
+            c.fact("commutes-pages", number)
+        if op.shape is not ShapeRule.OTHER:
+            c.fact("shape-rule", number, op.shape.value)
+        if op.name == "tile.transpose" and len(call.args) == 3 and var.type.rank == 2:
+            self.scratch(number, call, var)
+
+    def low_rank(self, var: Var, call: Call) -> bool:
+        """A 2-D op of 2-D tiles is its own machine form, whatever it does; a transpose is one only with its scratch tile."""
+        if call.op == "tile.transpose" and len(call.args) == 3:
+            return False
+        ranks = [self.out.types[self.out.numbers[e.name]].rank for e in call.args if isinstance(e, Var) and e.name in self.out.numbers]
+        assert isinstance(var.type, TileType)
+        return all(rank <= 2 for rank in (*ranks, var.type.rank))
+
+    def scratch(self, number: int, call: Call, var: Var) -> None:
+        """A transpose without its scratch tile: the entry with it, and a create of the operand's shape."""
+        entry = self.tables.ops[number]
+        source = call.args[0].type  # type: ignore[union-attr]
+        assert isinstance(source, TileType)
+        memory = source.memory.value if source.memory else "Vec"
+        create = Call("tile.create", (), (("dtype", source.dtype.value), ("target_memory", memory)))
+        kind = TileType(source.shape, source.dtype, source.memory)
+        fill = self.tables.fills.number(FillEntry(create, kind, f"{var.name}_tmp"))
+        wide = OpEntry(entry.op, (*entry.template, Hole(1)), entry.kwargs, entry.attrs, entry.reads, entry.memref)
+        self.commands.set("scratch-form", number, self.tables.ops.number(wide))
+        self.commands.set("scratch-id", number, fill)
+
+    def positioned(self, call: Call) -> bool:
+        """A slice or assemble whose offset is a literal tuple with one entry for each dim, so that it has a place in the collapse."""
+        first = call.args[0].type if isinstance(call.args[0], Var) else None
+        offsets = tuple_items(call.args[2]) if len(call.args) > 2 else None
+        return (
+            isinstance(first, TileType)
+            and first.static_shape is not None
+            and offsets is not None
+            and len(offsets) == first.rank
+            and first.rank >= 2
+            and len(call.args) == 3
+        )
+
+    def position(self, shape: forms.Shape, offsets: Dims) -> tuple[object, object]:
+        """Row and column of the collapse: [2, 0, 0] over [4, 8, 16] is (16, 0)."""
+        row: Expr = offsets[0]
+        for dim, offset in zip(shape[1:-1], offsets[1:-1], strict=True):
+            row = Binary("add", Binary("mul", row, index(dim)), offset)
+        return self.place(row), self.place(offsets[-1])
+
+    def place(self, e: Expr) -> object:
+        normal = normalize(e)
+        value = const_int(normal)
+        c = self.commands
+        return c.call("Num", value) if value is not None else c.call("Sym", self.tables.positions.number(normal))
+
+    def assemble(self, var: Var, call: Call) -> None:
+        target, source = _tile_of(call, 0), _tile_of(call, 1)
+        offsets = tuple_items(call.args[2])
+        assert offsets is not None
+        if source.rank != target.rank or source.static_shape is None:
+            self.op(var, call, _declared(call.op))
+            return
+        shape, box = _static(target), _static(source)
+        row, col = self.position(shape, offsets)
+        number, c = self.op_entry(call, _static_type(var), keep=2), self.commands
+        self.define(var, c.call("Assemble", number, self.arg(call, 0), self.arg(call, 1), row, col))
+        c.fact("band" if collapse_contiguous(source.shape, target.shape) else "scattered", self.value(var.name))
+        covered = forms.page_offsets(shape, box, offsets)
+        if covered is not None and target.dtype is source.dtype:
+            c.set("page-map", self.value(var.name), self.tables.pages.number(covered))
+
+    def slice(self, var: Var, call: Call) -> None:
+        source, offsets = _tile_of(call, 0), tuple_items(call.args[2])
+        assert offsets is not None and isinstance(var.type, TileType)
+        shape, window = _static(source), _static(var.type)
+        if len(window) != len(shape):
+            self.op(var, call, _declared(call.op))
+            return
+        row, col = self.position(shape, offsets)
+        number, c = self.op_entry(call, var.type, keep=1), self.commands
+        self.define(var, c.call("Slice", number, self.arg(call, 0), window, row, col))
+        if collapse_contiguous(var.type.shape, source.shape):
+            c.fact("band", self.value(var.name))
+        if not call.kwargs and not call.attrs and var.type.memref is None and self.once("plain-window", number):
+            c.fact("plain-window", number)
+
+
+_ROLE_NODES = {Role.ROW_SCALAR: "RowScalar", Role.COL_VECTOR: "ColVector", Role.SCRATCH: "Scratch"}
+
+
+def _one_argument_view(call: Call) -> bool:
+    """reinterpret_view without a shape scales the last axis, so it works row by row."""
+    return call.op == "tile.reinterpret_view" and len(call.args) == 1
+
+
+def _without_shape(call: Call) -> Call:
+    return Call(call.op, call.args[1:], call.kwargs, call.attrs, call.loc)
+
+
+def _static(t: TileType) -> forms.Shape:
+    shape = t.static_shape
+    assert shape is not None, "the encoder refuses dynamic tiles"
+    return shape
+
+
+def _static_type(var: Var) -> TileType:
+    assert isinstance(var.type, TileType)
+    return var.type
+
+
+def _tile_of(call: Call, i: int) -> TileType:
+    e = call.args[i]
+    assert isinstance(e, Var) and isinstance(e.type, TileType)
+    return e.type
+
+
+def _declared(name: str) -> OpDef:
+    op = find_op(name)
+    assert op is not None
+    return op

@@ -1,0 +1,15 @@
+"""Random in-core programs that are well typed by construction, and the property that optimising must keep.
+
+    program = random_program(random.Random(7))
+    outcome = check(program)
+
+`random_program` asks its source only for `randrange`, so any object with that method works: `random.Random`
+for long runs, `hypothesis.strategies.randoms()` for runs that shrink. Small draws stand for simple programs.
+"""
+
+from __future__ import annotations
+
+from tests.generators.program import random_program
+from tests.generators.property import Failure, Outcome, check
+
+__all__ = ["Failure", "Outcome", "check", "random_program"]
