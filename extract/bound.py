@@ -20,14 +20,14 @@ from pypto_ir.stmt import Block, For, Function, If, Scope, While
 
 def lower_bound(graph: Graph, choice: Choice, target: Target, weights: dict[int, float], default_trips: int) -> float:
     """The bound, in the units of `price(..).cost`."""
-    skeleton = price(skeleton(graph.encoded.function), target, default_trips)
+    rest = price(skeleton(graph.encoded.function), target, default_trips)
     groups: dict[float, Cycles] = {}
     for c in _unavoidable(graph, choice):
         weight = weights.get(c, 0.0)
         groups[weight] = groups.get(weight, ZERO) + _least(choice.options[c])
     # regions of one weight are bounded together: a sum of maxima is at least the maximum of the sums
     fixed: dict[float, Cycles] = {}
-    for region in skeleton.regions:
+    for region in rest.regions:
         fixed[region.trips] = fixed.get(region.trips, ZERO) + region.cycles
     for weight, cycles in groups.items():
         fixed[weight] = fixed.get(weight, ZERO) + cycles

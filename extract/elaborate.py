@@ -18,6 +18,7 @@ from egraph_rules.graph import ENode, Graph
 from extract.choice import Choice, Option, pack_entry
 from extract.machine import fill_call, page_call, tile_call, tuple_of, typed
 from extract.names import Names
+from extract.plan import Plan
 from pypto_ir.expr import Expr, Var, variables
 from pypto_ir.ops.registry import OpError
 from pypto_ir.stmt import Assign, Call, Eval, Return, Stmt, Yield, definitions, value_exprs, walk
@@ -43,8 +44,9 @@ class Frame:
 class Elaborator:
     """Writes chosen nodes into `out`, the statements of the innermost region; `here` is the author's statement at hand."""
 
-    def __init__(self, graph: Graph, choice: Choice) -> None:
-        self.graph, self.choice, self.encoded = graph, choice, graph.encoded
+    def __init__(self, graph: Graph, choice: Choice, plan: Plan) -> None:
+        self.graph, self.choice, self.plan, self.encoded = graph, choice, plan, graph.encoded
+        self.region = 0
         function = self.encoded.function
         taken = [p.var.name for p in function.params] + [v.name for s in walk(function.body) for v in definitions(s)]
         self.names = Names(taken)
@@ -98,6 +100,10 @@ class Elaborator:
     def current(self, reads: tuple[tuple[str, int], ...], tensor: Expr) -> bool:
         return self.versions.of(tensor) == reads
 
+    def node(self, c: int) -> ENode:
+        """The node that this region sees of a class."""
+        return (self.plan.option(c, self.region) or self.choice.best(c)).node
+
     def visible(self, c: int) -> Var | None:
         return next((f.tiles[c] for f in reversed(self.frames) if c in f.tiles), None)
 
@@ -105,8 +111,9 @@ class Elaborator:
         return self.visible(c) or self.produce(c)
 
     def produce(self, c: int) -> Var:
-        """Emit the first option of a class that this point can emit."""
-        for option in self.choice.options[c]:
+        """Emit a class: the option planned for this region or the nearest around it, else the first that this point can emit."""
+        planned = self.plan.option(c, self.region)
+        for option in [*([planned] if planned else []), *self.choice.options[c]]:
             var = self.attempt(partial(self.make, c, option))
             if var is not None:
                 self.remember(self.frames[-1].tiles, c, var)
@@ -159,7 +166,7 @@ class Elaborator:
             if self.seen_page(top) is not None:
                 stack.pop()
                 continue
-            node = self.choice.best(top[0]).node
+            node = self.node(top[0])
             if node.name in ("RowsOf", "One"):
                 operands: tuple[Expr, ...] = (self.tile(node.children[0]),)
             else:
@@ -180,7 +187,7 @@ class Elaborator:
     def source(self, c: int, number: int) -> tuple[int, int]:
         """The family and page that page `number` of c is, through spreads and writes of whole pages."""
         while True:
-            node = self.choice.best(c).node
+            node = self.node(c)
             match node.name:
                 case "Spread":
                     number = forms.spread_index(number, *node.data)

@@ -20,31 +20,30 @@ from egraph_rules.graph import Graph
 from extract.choice import Choice, Form
 from extract.elaborate import Elaborator, Frame, NotAvailable
 from extract.machine import store_pages
+from extract.plan import Plan
 from pypto_ir.expr import Expr, MakeTuple, Var, transform
 from pypto_ir.stmt import (
     Assign, Block, Call, Carry, Eval, For, Function, FunctionCall, If, Keywords, Literal, Record, Return, Scope, Stmt, Submit,
-    Value, While, Yield, terminator, uses, walk,
+    Value, While, Yield, terminator,
 )  # fmt: skip
 from pypto_ir.types import TileType
 
 __all__ = ["NotAvailable", "emit"]
 
 
-def emit(graph: Graph, choice: Choice) -> Function:
-    """The function that a choice stands for. Raises `NotAvailable` where no option of a class can be emitted at its place."""
-    return _Emitter(graph, choice).function()
+def emit(graph: Graph, choice: Choice, plan: Plan) -> Function:
+    """The function that a plan stands for. Raises `NotAvailable` where no option of a class can be emitted at its place."""
+    return _Emitter(graph, choice, plan).function()
 
 
 class _Emitter:
-    def __init__(self, graph: Graph, choice: Choice) -> None:
-        self.graph, self.choice, self.encoded = graph, choice, graph.encoded
-        self.at = Elaborator(graph, choice)
-        self.late_loads = [c for c in choice.needed if choice.best(c).node.name == "LoadEach"]
+    def __init__(self, graph: Graph, choice: Choice, plan: Plan) -> None:
+        self.graph, self.plan, self.encoded, self.regions = graph, plan, graph.encoded, plan.regions
+        self.at = Elaborator(graph, choice, plan)
+        self.late_loads = [(c, r) for (c, r), option in plan.options.items() if option.node.name == "LoadEach"]
         self.handover = {name: h for h, item in enumerate(self.encoded.handovers) for name in item.names}
         #: for the block at hand, the handover that each yielded value goes into
         self.yields: list[list[int | None]] = [[]]
-        #: for every region around, the families whose statements were passed there and whose pages wait for their first use
-        self.waiting: list[dict[str, int]] = [{}]
 
     def function(self) -> Function:
         f = self.encoded.function
@@ -52,39 +51,35 @@ class _Emitter:
             self.at.bind(param.var)
         return replace(f, body=self.block(f.body, Frame()))
 
-    def block(self, statements: Block, frame: Frame, yields: list[int | None] | None = None) -> Block:
+    def block(self, statements: Block, frame: Frame, region: int = 0, yields: list[int | None] | None = None) -> Block:
         at = self.at
+        around, at.region = at.region, region
         saved, at.out = at.out, []
         at.frames.append(frame)
         self.yields.append(yields or [])
-        self.waiting.append({})
         for s in statements:
             at.here = s
             self.statement(s)
-        self.waiting.pop()
         self.yields.pop()
         at.frames.pop()
-        result, at.out = tuple(at.out), saved
+        result, at.out, at.region = tuple(at.out), saved, around
         return result
 
     # statements
 
     def statement(self, s: Stmt) -> None:
-        at = self.at
+        at, position = self.at, self.regions.position[id(s)]
+        for c in self.plan.due.get(position, ()):
+            self.whole(c)
         if is_value(s):
             assert isinstance(s, Assign)
             before = len(at.out)
             c = self.graph.flat.get(self.encoded.numbers[s.target.name])
-            if c is not None and c in self.choice.needed and at.visible(c) is None:
+            if c is not None and self.plan.places.get((c, at.region)) == position and at.visible(c) is None:
                 at.produce(c)
             if len(at.out) == before and s.comment:
                 at.comment.append(s.comment)
-            family = self.graph.families.get(self.encoded.numbers[s.target.name])
-            if family is not None and family in self.choice.needed:
-                self.waiting[-1][s.target.name] = family
             return
-        if isinstance(s, For | While | If) and self.waiting[-1]:
-            self.settle(s)
         touched = written(s, self.encoded.buffers)
         if touched:
             self.flush(touched)
@@ -124,7 +119,7 @@ class _Emitter:
                 at.put(s)
 
     def loop(self, s: For | While, touched: tuple[str, ...]) -> None:
-        at, frame = self.at, Frame()
+        at, frame, region = self.at, Frame(), self.regions.blocks[(id(s), 0)]
         inits = [(carry.var, self.handed(carry.init, self.handover.get(carry.var.name))) for carry in s.carries]
         if isinstance(s, For):
             s = replace(s, start=self.expr(s.start), stop=self.expr(s.stop), step=self.expr(s.step))
@@ -140,7 +135,7 @@ class _Emitter:
         if isinstance(s, While):
             s = replace(s, cond=self.expr(s.cond))
         at.frames.pop()
-        body = self.block(s.body, frame, [self.handover.get(carry.var.name) for carry in s.carries])
+        body = self.block(s.body, frame, region, [self.handover.get(carry.var.name) for carry in s.carries])
         at.versions.bump(touched)
         at.here = s
         results = tuple(var for r, (_, values) in zip(s.results, inits, strict=False) for var in self.received(r, values))
@@ -151,9 +146,9 @@ class _Emitter:
         cond = self.expr(s.cond)
         groups = [self.handover.get(r.name) for r in s.results]
         before = at.versions.snapshot()
-        then = self.block(s.then, Frame(), groups)
+        then = self.block(s.then, Frame(), self.regions.blocks[(id(s), 0)], groups)
         at.versions.restore(before)
-        orelse = None if s.orelse is None else self.block(s.orelse, Frame(), groups)
+        orelse = None if s.orelse is None else self.block(s.orelse, Frame(), self.regions.blocks[(id(s), 1)], groups)
         at.versions.restore(before)
         at.versions.bump(touched)
         last = terminator(then) or (terminator(orelse) if orelse else None)
@@ -174,7 +169,7 @@ class _Emitter:
             return [("flat", 0)]
         family = self.graph.families.get(self.encoded.numbers[self.encoded.handovers[h].names[0]])
         pages = range(self.graph.page_counts.get(family, 1)) if family is not None else ()
-        return [part for form in self.choice.forms[h] for part in ([(form, 0)] if form == "flat" else [(form, b) for b in pages])]
+        return [part for form in self.plan.forms[h] for part in ([(form, 0)] if form == "flat" else [(form, b) for b in pages])]
 
     def width(self, h: int | None) -> int:
         return len(self.parts(h))
@@ -212,7 +207,7 @@ class _Emitter:
         at = self.at
         number = self.encoded.stores[id(s)]
         entry = self.graph.tables.stores[number]
-        node = self.choice.best(self.graph.writes[number]).node
+        node = at.node(self.graph.writes[number])
         call = entry.call
         if node.name == "Store2":
             source = at.tile(node.children[0])
@@ -237,22 +232,22 @@ class _Emitter:
     def flush(self, touched: tuple[str, ...]) -> None:
         """Emit the pages of loads whose buffer is about to be written, where their statements have been passed."""
         at = self.at
-        for c in self.late_loads:
-            entry = self.graph.tables.loads[self.choice.best(c).node.data[0]]
+        for c, r in self.late_loads:
+            if r != at.region:
+                continue
+            entry = self.graph.tables.loads[at.node(c).data[0]]
             hit = EVERYTHING in touched or any(name in touched for name, _ in entry.reads)
             if hit and at.current(entry.reads, entry.call.args[0]):
-                at.attempt(partial(self.all_pages, c))
+                at.attempt(partial(self.whole, c))
 
-    def settle(self, s: For | While | If) -> None:
-        """Emit the pages that a nested region reads in front of it: inside a loop they would be made anew in every trip."""
-        at, waiting = self.at, self.waiting[-1]
-        for name in [v.name for inner in walk((s,)) for v in uses(inner)]:
-            family = waiting.pop(name, None)
-            if family is not None:
-                at.attempt(partial(self.all_pages, family))
-
-    def all_pages(self, c: int) -> list[Var]:
-        return [self.at.page(c, i) for i in range(self.graph.page_counts.get(c, 1))]
+    def whole(self, c: int) -> bool:
+        """Emit a class with all its pages."""
+        count = self.graph.page_counts.get(c)
+        if count is None:
+            self.at.tile(c)
+        for number in range(count or 0):
+            self.at.page(c, number)
+        return True
 
     # expressions
 

@@ -8,12 +8,15 @@ from dataclasses import dataclass, field
 from egraph_rules.engine import Limits, Report, UnsoundRule
 from egraph_rules.graph import Graph, saturated
 from extract.bound import lower_bound
-from extract.choice import FORMS, Choice, Form, choose
+from extract.choice import FORMS, Form, choose
 from extract.cleanup import without_dead_tiles
+from extract.decide import SOLVE_SECONDS, decide
 from extract.emit import NotAvailable, emit
 from extract.explain import obstacles
 from extract.legal import is_two_d, refusals
+from extract.plan import plan
 from extract.price import price
+from extract.problem import Problem, problem
 from extract.repair import linear
 from extract.target import Target
 from extract.trips import DEFAULT_TRIPS
@@ -46,6 +49,7 @@ def lower(
     limits: Limits | None = None,
     default_trips: int = DEFAULT_TRIPS,
     without: frozenset[str] = frozenset(),
+    solve_seconds: float = SOLVE_SECONDS,
 ) -> Lowered:
     """The cheapest 2-D form of an in-core function that the rules give. Raises `Refused` where there is none."""
     found = refusals(function)
@@ -64,11 +68,13 @@ def lower(
     # what control flow hands on: all flat, all by pages, or each as its uses like it best; the first of the cheapest is taken
     preferred: tuple[Form, ...] = FORMS if graph.encoded.handovers else ()
     choices = [*(choose(graph, target, weights, form) for form in preferred), free]
+    question = problem(graph, free, target, default_trips)
+    decision = decide(question, choices, lower_bound(graph, free, target, weights, default_trips), solve_seconds)
     clock.lap("choose")
-    emitted = min((_emitted(graph, c) for c in choices), key=lambda f: price(f, target, default_trips).cost)
+    emitted = _emitted(question, decision.chosen)
     clock.lap("emit")
     before, after = price(function, target, default_trips).cost, price(emitted, target, default_trips).cost
-    bound = lower_bound(graph, free, target, weights, default_trips)
+    bound = decision.bound
     keep = before <= after and is_two_d(function)
     cost = before if keep else after
     clock.lap("price")
@@ -77,16 +83,17 @@ def lower(
     )
 
 
-def _emitted(graph: Graph, choice: Choice) -> Function:
+def _emitted(question: Problem, chosen: list[int]) -> Function:
     """The function of a choice, without dead tiles and with the copies that it needs."""
+    function = question.graph.encoded.function
     try:
-        function = without_dead_tiles(emit(graph, choice))
+        emitted = without_dead_tiles(emit(question.graph, question.choice, plan(question, chosen)))
     except NotAvailable as error:
-        raise Refused([_internal("X002", graph.encoded.function, str(error))]) from error
-    function, problems = linear(function)
+        raise Refused([_internal("X002", function, str(error))]) from error
+    emitted, problems = linear(emitted)
     if problems:
         raise Refused(problems)
-    return function
+    return emitted
 
 
 def _rows(graph: Graph) -> int:

@@ -16,7 +16,7 @@ from egraph_rules.encode import is_value
 from egraph_rules.graph import ENode, Graph
 from egraph_rules.tables import Hole
 from extract.bound import skeleton
-from extract.choice import Choice, leaf_form, obligations
+from extract.choice import FORMS, Choice, Form, leaf_form, obligations
 from extract.cycles import ZERO, Cycles, objective
 from extract.price import price
 from extract.regions import Regions, free_dims, regions
@@ -113,6 +113,16 @@ def _priced_regions(graph: Graph, places: Regions) -> list[int]:
     return order
 
 
+def handover_class(h: int) -> int:
+    """The class that stands for "handover h has a form"."""
+    return -1 - 3 * h
+
+
+def form_class(h: int, form: Form) -> int:
+    """The class that stands for "handover h has this form"."""
+    return -2 - 3 * h - FORMS.index(form)
+
+
 class _Builder:
     def __init__(self, out: Problem, free: set[str]) -> None:
         self.out, self.free = out, free
@@ -130,12 +140,16 @@ class _Builder:
         while moved:
             moved = False
             self.seen, self.pending = {}, list(self.out.roots)
+            for h in range(len(self.graph.encoded.handovers)):
+                for form in FORMS:
+                    self.pending.extend(self.oblige(h, form))
             while self.pending:
                 d = self.pending.pop()
                 if d in self.seen:
                     continue
                 self.seen[d] = None
                 moved |= self.visit(d)
+        self.write_handovers()
         for c, region in sorted(self.first, key=lambda k: (self.first[k], k)):
             self.write(c, region)
 
@@ -165,9 +179,7 @@ class _Builder:
                 read = dict.fromkeys(v.name for v in uses(s) if isinstance(v.type, TileType) and v.name in demanded)
                 free = self.free_sources(s)
                 roots += [Demand(graph.flat[numbers[name]], r, p) for name in read if name not in free]
-        for h, forms in self.out.choice.forms.items():
-            if not any(leaf_form(graph, o.node) == (h, f) for c in self.out.choice.needed for o in self.out.choice.options[c][:1] for f in forms):
-                roots += self.oblige(h, forms[0])
+        roots += [Demand(handover_class(h), 0, 0) for h in range(len(graph.encoded.handovers))]
 
     def free_sources(self, s: Stmt) -> set[str]:
         """The names that a statement reads only to hand them on in a chosen form."""
@@ -178,9 +190,9 @@ class _Builder:
             return {c.init.name for c in s.carries if isinstance(c.init, Var) and c.init.name in sources}
         return set()
 
-    def oblige(self, h: int, form: str) -> list[Demand]:
+    def oblige(self, h: int, form: Form) -> list[Demand]:
         """The demands that carrying a handover in a form makes, each where its source is handed in."""
-        classes = obligations(self.graph, h, form) or ()  # type: ignore[arg-type]
+        classes = obligations(self.graph, h, form) or ()
         return [Demand(c, r, p) for c, (r, p) in zip(classes, self.handed_in(h), strict=True)]
 
     def handed_in(self, h: int) -> list[tuple[int, int]]:
@@ -228,7 +240,8 @@ class _Builder:
         node = self.out.choice.options[c][number].node
         leaf = leaf_form(self.graph, node)
         if leaf is not None:
-            return self.oblige(*leaf)
+            self.pending.extend(self.oblige(*leaf))
+            return [Demand(form_class(*leaf), 0, 0)]
         consumed = written_operands(self.graph, node)
         return [Demand(child, region, position, i in consumed) for i, child in enumerate(node.children)]
 
@@ -283,6 +296,18 @@ class _Builder:
             return not any(True for e in exprs for _ in variables(e))
         return True
 
+    def write_handovers(self) -> None:
+        """A candidate for every legal form of every handover; that it is chosen means that the value is carried in that form."""
+        out = self.out
+        for h in range(len(self.graph.encoded.handovers)):
+            for number, form in enumerate(FORMS):
+                classes = obligations(self.graph, h, form)
+                if classes is None or not all(c in out.choice.options for c in classes):
+                    continue
+                out.by_class.setdefault(handover_class(h), []).append(len(out.candidates))
+                out.by_class[form_class(h, form)] = [len(out.candidates)]
+                out.candidates.append(Candidate(handover_class(h), number, 0, -1, ZERO, (), tuple(self.oblige(h, form)), True))
+
     def write(self, c: int, region: int) -> None:
         place = self.first[(c, region)]
         for number, option in enumerate(self.out.choice.options[c]):
@@ -293,9 +318,8 @@ class _Builder:
             leaf = leaf_form(self.graph, option.node) is not None
             own = own or not option.cycles.total or option.node.name in ("Store2", "StoreEach")
             self.out.by_class.setdefault(c, []).append(len(self.out.candidates))
-            self.out.candidates.append(
-                Candidate(c, number, region, place, option.cycles, () if leaf else wanted, wanted if leaf else (), own)
-            )
+            reads, obliges = ((), wanted) if leaf else (wanted, ())
+            self.out.candidates.append(Candidate(c, number, region, place, option.cycles, reads, obliges, own))
 
 
 def written_operands(graph: Graph, node: ENode) -> tuple[int, ...]:

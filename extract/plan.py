@@ -1,0 +1,99 @@
+"""A plan: the chosen candidates, arranged for emission.
+
+`options[(c, r)]` is the option of class c that region r materialises; `due[p]` are the classes that must stand before statement p because
+a region inside it reads them first; `forms[h]` is how handover h is carried.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from extract.choice import FORMS, Choice, Form, Option
+from extract.problem import Candidate, Demand, Problem, handover_class
+from extract.regions import Regions
+
+
+@dataclass(slots=True)
+class Plan:
+    """What is materialised where."""
+
+    regions: Regions
+    options: dict[tuple[int, int], Option] = field(default_factory=dict)
+    places: dict[tuple[int, int], int] = field(default_factory=dict)
+    due: dict[int, list[int]] = field(default_factory=dict)
+    forms: dict[int, tuple[Form, ...]] = field(default_factory=dict)
+
+    def option(self, c: int, region: int) -> Option | None:
+        """The option of a class that a region sees: its own, or that of the nearest region around it."""
+        for r in self.regions.ancestors(region):
+            found = self.options.get((c, r))
+            if found is not None:
+                return found
+        return None
+
+
+def plan(problem: Problem, chosen: list[int]) -> Plan:
+    """Arrange chosen candidates for emission."""
+    result = Plan(problem.regions)
+    members = set(chosen)
+    for i in chosen:
+        k = problem.candidates[i]
+        if k.c >= 0:
+            result.options[(k.c, k.region)] = problem.choice.options[k.c][k.option]
+            result.places[(k.c, k.region)] = k.position
+    for h in range(len(problem.graph.encoded.handovers)):
+        forms = (problem.candidates[i] for i in problem.by_class.get(handover_class(h), ()) if i in members)
+        result.forms[h] = tuple(FORMS[k.option] for k in forms)
+    demands = [*problem.roots, *(d for i in chosen for d in (*problem.candidates[i].demands, *problem.candidates[i].obligations))]
+    first: dict[int, Demand] = {}
+    for d in demands:
+        server = _server(problem, members, d)
+        if server is not None:
+            known = first.get(server)
+            if known is None or _at(problem, problem.candidates[server], d) < _at(problem, problem.candidates[server], known):
+                first[server] = d
+    for server, d in sorted(first.items()):
+        k = problem.candidates[server]
+        if k.c >= 0 and d.region != k.region:
+            result.due.setdefault(_at(problem, k, d), []).append(k.c)
+    return result
+
+
+def _at(problem: Problem, k: Candidate, d: Demand) -> int:
+    return problem.regions.lifted(d.region, d.position, k.region)
+
+
+def _server(problem: Problem, members: set[int], d: Demand) -> int | None:
+    """The chosen candidate that serves a demand: that of the innermost region."""
+    serving = [j for j in problem.servers(d) if j in members]
+    return max(serving, key=lambda j: (problem.regions.items[problem.candidates[j].region].depth, -j), default=None)
+
+
+def greedy(problem: Problem, choice: Choice) -> list[int]:
+    """The candidates of a greedy choice: best options, where the author computes the value or as near to the use as may be."""
+    chosen: dict[int, None] = {}
+    stack = list(reversed(problem.roots))
+    while stack:
+        d = stack.pop()
+        servers = problem.servers(d)
+        if any(j in chosen for j in servers):
+            continue
+        if d.c < 0:
+            wanted = {FORMS.index(f) for f in choice.forms.get((-1 - d.c) // 3, FORMS[:1])}
+            picked = [j for j in servers if problem.candidates[j].option in wanted] or servers
+        else:
+            picked = [min(servers, key=lambda j: _preference(problem, choice, j))]
+        for j in picked:
+            if j not in chosen:
+                chosen[j] = None
+                k = problem.candidates[j]
+                stack.extend(reversed((*k.demands, *k.obligations)))
+    return list(chosen)
+
+
+def _preference(problem: Problem, choice: Choice, j: int) -> tuple[int, bool, int]:
+    k = problem.candidates[j]
+    node = problem.choice.options[k.c][k.option].node
+    ranks = [o.node for o in choice.options.get(k.c, ())]
+    rank = ranks.index(node) if node in ranks else len(ranks)
+    return rank, not k.own, -problem.regions.items[k.region].depth
