@@ -22,8 +22,28 @@ from extract.elaborate import Elaborator, Frame, NotAvailable
 from extract.machine import store_pages
 from pypto_ir.expr import Expr, MakeTuple, Var, transform
 from pypto_ir.stmt import (
-    Assign, Block, Call, Carry, Eval, For, Function, FunctionCall, If, Keywords, Literal, Record, Return, Scope, Stmt, Submit,
-    Value, While, Yield, terminator, uses, walk,
+    Assign,
+    Block,
+    Call,
+    Carry,
+    Eval,
+    For,
+    Function,
+    FunctionCall,
+    If,
+    Keywords,
+    Literal,
+    Record,
+    Return,
+    Scope,
+    Stmt,
+    Submit,
+    Value,
+    While,
+    Yield,
+    terminator,
+    uses,
+    walk,
 )  # fmt: skip
 from pypto_ir.types import TileType
 
