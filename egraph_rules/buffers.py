@@ -18,8 +18,23 @@ from dataclasses import dataclass, field
 from pypto_ir.expr import Expr, variables
 from pypto_ir.ops.registry import find_op
 from pypto_ir.stmt import (
-    Assign, Block, Call, Eval, For, Function, FunctionCall, If, Program, Stmt, Submit, While, Yield, blocks, terminator,
-    value_exprs, walk,
+    Assign,
+    Block,
+    Call,
+    Eval,
+    For,
+    Function,
+    FunctionCall,
+    If,
+    Program,
+    Stmt,
+    Submit,
+    While,
+    Yield,
+    blocks,
+    terminator,
+    value_exprs,
+    walk,
 )  # fmt: skip
 from pypto_ir.types import TensorType, TupleType, Type
 

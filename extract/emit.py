@@ -23,8 +23,26 @@ from extract.machine import store_pages
 from extract.plan import Plan
 from pypto_ir.expr import Expr, MakeTuple, Var, transform
 from pypto_ir.stmt import (
-    Assign, Block, Call, Carry, Eval, For, Function, FunctionCall, If, Keywords, Literal, Record, Return, Scope, Stmt, Submit,
-    Value, While, Yield, terminator,
+    Assign,
+    Block,
+    Call,
+    Carry,
+    Eval,
+    For,
+    Function,
+    FunctionCall,
+    If,
+    Keywords,
+    Literal,
+    Record,
+    Return,
+    Scope,
+    Stmt,
+    Submit,
+    Value,
+    While,
+    Yield,
+    terminator,
 )  # fmt: skip
 from pypto_ir.types import TileType
 

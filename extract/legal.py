@@ -11,7 +11,18 @@ from pypto_ir.diagnostics import Diagnostic, Place, declare
 from pypto_ir.expr import Expr, Item, MakeTuple, Var, const_int
 from pypto_ir.ops.registry import dims_text, type_of
 from pypto_ir.stmt import (
-    Assign, Call, Eval, Function, FunctionCall, Return, Stmt, Submit, definitions, tuple_items, uses, walk,
+    Assign,
+    Call,
+    Eval,
+    Function,
+    FunctionCall,
+    Return,
+    Stmt,
+    Submit,
+    definitions,
+    tuple_items,
+    uses,
+    walk,
 )  # fmt: skip
 from pypto_ir.types import TensorType, TileType
 from pypto_ir.verify.linearity import violations

@@ -47,11 +47,26 @@ def imports(file: Path) -> Iterator[tuple[int, str]]:
                 pytest.fail(f"{name(file)}:{node.lineno}: relative import")
 
 
+CHECKED = (*ORDER, "benchmarks", "tests")
+
+
 @pytest.mark.parametrize(
     "tool",
     [
-        pytest.param(("ruff", "check", "--quiet", *ORDER, "benchmarks", "tests"), id="ruff-check"),
+        pytest.param(("ruff", "check", "--quiet", "--ignore", "E501", *CHECKED), id="ruff-check"),
         pytest.param(("mypy", "--no-error-summary"), id="mypy"),
+        pytest.param(
+            ("ruff", "check", "--quiet", "--select", "E501", *CHECKED),
+            id="line-length",
+            marks=pytest.mark.xfail(
+                strict=True, reason="some files still have lines of up to 140 characters"
+            ),
+        ),
+        pytest.param(
+            ("ruff", "format", "--quiet", "--check", *CHECKED),
+            id="ruff-format",
+            marks=pytest.mark.xfail(strict=True, reason="some files are not formatted yet"),
+        ),
     ],
 )
 def test_tools_find_nothing(tool: tuple[str, ...]) -> None:

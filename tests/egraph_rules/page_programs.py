@@ -73,11 +73,8 @@ def full(d: Draw) -> Function:
 def op(d: Draw) -> Function:
     b, shape = Build(), d.shape()
     x = b.load("x", shape, d.page_valid(b, shape), d.dtype(FLOATS))
-    if d.number % 2:
-        y = b.let("y", "tile.row_max", x, scratch_like(b, "tmp", x))
-    else:
-        y = d.pointwise(b, "y", x)
-    b.out(y)
+    by_row = d.number % 2
+    b.out(b.let("y", "tile.row_max", x, scratch_like(b, "tmp", x)) if by_row else d.pointwise(b, "y", x))
     return b.function()
 
 

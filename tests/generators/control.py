@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 from pypto_ir.dtypes import DType
 from pypto_ir.expr import Binary, Expr, Var, index
-from pypto_ir.stmt import Break, Carry, Continue, For, If, Keywords, Stmt, While, Yield
+from pypto_ir.stmt import Break, Carry, Continue, For, If, Stmt, While, Yield
 from pypto_ir.types import TensorType, TileType, same_dims, scalar_var
 from tests.generators import memory, values, views
 from tests.generators.builder import FLOATS, INTS, Bounded, Builder, tile

@@ -100,11 +100,9 @@ def _caller(b: Builder, functions: list[Function]) -> Function:
     for f in functions:
         if any(True for p in f.params for e in type_exprs(p.var.type) for _ in variables(e)):
             continue
-        args: list[Var] = []
-        for p in f.params:
-            args.append(_argument(b, p))
+        args = tuple(_argument(b, p) for p in f.params)
         targets = tuple(Var(b.fresh("r"), t) for t in f.returns)
-        b.emit(Assign(targets, FunctionCall(f.name, tuple(args))))
+        b.emit(Assign(targets, FunctionCall(f.name, args)))
     return Function("host", tuple(b.params), (), (*b.frames[0].block, Return(())), "Orchestration")
 
 

@@ -11,7 +11,19 @@ from dataclasses import replace
 
 from pypto_ir.expr import Const, Expr, MakeTuple, Var, index, transform
 from pypto_ir.stmt import (
-    Assign, Block, Call, Eval, For, Function, FunctionCall, If, Program, Return, Stmt, While, Yield,
+    Assign,
+    Block,
+    Call,
+    Eval,
+    For,
+    Function,
+    FunctionCall,
+    If,
+    Program,
+    Return,
+    Stmt,
+    While,
+    Yield,
 )  # fmt: skip
 from pypto_ir.types import TileType
 from tests.generators.property import accepted
@@ -52,7 +64,7 @@ def _skip(items: Iterator[Program], count: int) -> Iterator[Program]:
 
 
 def _candidates(program: Program) -> Iterator[Program]:
-    for i, f in enumerate(program.functions):
+    for i in range(len(program.functions)):
         if len(program.functions) > 1:
             yield replace(program, functions=(*program.functions[:i], *program.functions[i + 1 :]))
     for i, f in enumerate(program.functions):
@@ -106,9 +118,12 @@ def _forwarded(s: Stmt) -> Iterator[tuple[str, Expr]]:
         for e in s.value.args:
             if isinstance(e, Var) and type(e.type) is type(s.target.type) and _like(e, s.target):
                 yield s.target.name, e
-    elif isinstance(s, For | While):
-        if len(s.results) == len(s.carries) == 1 and isinstance(s.carries[0].init, Var):
-            yield s.results[0].name, s.carries[0].init
+    elif (
+        isinstance(s, For | While)
+        and len(s.results) == len(s.carries) == 1
+        and isinstance(s.carries[0].init, Var)
+    ):
+        yield s.results[0].name, s.carries[0].init
 
 
 def _like(a: Var, b: Var) -> bool:

@@ -1,0 +1,56 @@
+"""What the table of docs/performance.md rests on and does not depend on the machine: modules loaded, e-graph sizes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from benchmarks.performance import BATCHES, Row, alternating, batched_program, loaded, main
+from pypto_eqsat import optimize
+from pypto_ir.json_reader import read_program
+
+EXAMPLE = str(Path(__file__).parents[1] / "examples" / "scale_add.json")
+
+
+@pytest.mark.parametrize(
+    "command",
+    [("--help",), ("--version",), ("check", EXAMPLE), ("check", "missing.json"), ("schema",)],
+    ids=" ".join,
+)
+def test_commands_that_do_not_compute_load_nothing_heavy(command: tuple[str, ...]) -> None:
+    code, modules = loaded(*command)
+    assert (code, modules) == (2 if "missing.json" in command else 0, [])
+
+
+def test_optimize_loads_egglog_alone_and_numpy_only_to_interpret() -> None:
+    assert loaded("optimize", "--no-validate", EXAMPLE) == (0, ["egglog"])
+    assert loaded("optimize", EXAMPLE) == (0, ["egglog", "numpy"])
+
+
+def test_a_batch_is_one_node_whatever_its_size() -> None:
+    few, many = (
+        optimize(read_program(batched_program(batch), "batched.json"), validate=False) for batch in BATCHES
+    )
+    assert few.stats["egraph"] == many.stats["egraph"]
+    assert few.stats["rules_fired"] == many.stats["rules_fired"]
+
+
+def test_works_are_measured_in_turns_after_a_first_run_of_each() -> None:
+    calls: list[str] = []
+    times = alternating(2, lambda: calls.append("a"), lambda: calls.append("b"))
+    assert calls == ["a", "b"] * 3
+    assert len(times) == 2
+    assert all(time >= 0 for time in times)
+
+
+def test_a_row_is_good_up_to_its_bound() -> None:
+    assert Row("w", "2 ms", "1 ms", 2.0, 2.0).good
+    assert not Row("w", "2 ms", "1 ms", 2.01, 2.0).good
+    assert str(Row("w", "2 ms", "1 ms", 2.0, None)) == "| w | 2 ms | 1 ms | 2.00 |  |"
+
+
+def test_help_of_the_benchmark_says_what_it_writes(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["--help"])
+    assert "--dry-run" in capsys.readouterr().out
