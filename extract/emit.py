@@ -87,8 +87,8 @@ class _Emitter:
 
     def statement(self, s: Stmt) -> None:
         at, position = self.at, self.regions.position[id(s)]
-        for c in self.plan.due.get(position, ()):
-            self.whole(c)
+        for due in self.plan.due.get(position, ()):
+            self.whole(due)
         if is_value(s):
             assert isinstance(s, Assign)
             before = len(at.out)

@@ -192,7 +192,9 @@ class _Builder:
 
     def oblige(self, h: int, form: Form) -> list[Demand]:
         """The demands that carrying a handover in a form makes, each where its source is handed in."""
-        classes = obligations(self.graph, h, form) or ()
+        classes = obligations(self.graph, h, form)
+        if classes is None:
+            return []
         return [Demand(c, r, p) for c, (r, p) in zip(classes, self.handed_in(h), strict=True)]
 
     def handed_in(self, h: int) -> list[tuple[int, int]]:

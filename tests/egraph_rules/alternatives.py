@@ -19,6 +19,8 @@ from extract.choice import FORMS, Choice, choose, with_option
 from extract.cleanup import without_dead_tiles
 from extract.emit import NotAvailable, emit
 from extract.legal import is_two_d, refusals
+from extract.plan import greedy, plan
+from extract.problem import problem
 from extract.repair import linear
 from extract.target import load_target
 from extract.weights import class_weights
@@ -69,7 +71,9 @@ def choices(graph: Graph) -> Iterator[Choice]:
 def emitted(graph: Graph, choice: Choice) -> Function | None:
     """The repaired function of a choice, or None where some chosen node cannot stand where it is needed."""
     try:
-        function, problems = linear(without_dead_tiles(emit(graph, choice)))
+        question = problem(graph, choice, TARGET)
+        arranged = plan(question, greedy(question, choice))
+        function, problems = linear(without_dead_tiles(emit(graph, choice, arranged)))
     except NotAvailable:
         return None
     return None if problems else function
