@@ -28,7 +28,8 @@ _ROW_LOCAL = frozenset({"tile.fillpad", "tile.fillpad_inplace"})
 
 @dataclass(slots=True)
 class Encoded:
-    """A function in the e-graph: `numbers` of its tile values by name, `writes` of its stores by call identity (index of statement)."""
+    """A function in the e-graph: `numbers` of its tile values by name, `writes` of its stores by call identity (index of statement),
+    `carried` the names that a loop starts from."""
 
     function: Function
     buffers: Buffers
@@ -38,6 +39,7 @@ class Encoded:
     stores: dict[int, int] = field(default_factory=dict)
     handovers: list[Handover] = field(default_factory=list)
     demanded: dict[str, None] = field(default_factory=dict)
+    carried: frozenset[str] = frozenset()
 
 
 class Values:
@@ -137,7 +139,7 @@ class Values:
             case "tile.create":
                 self.fill(var, value, "Create", var.name)
             case "tile.full":
-                self.fill(var, value, "Full", None)
+                self.fill(var, value, "Full", self.identity(var))
             case "tile.reshape" if self.plain(var, value):
                 self.define(var, self.commands.call("Reshape", self.arg(value, 0), _static(var.type)))
             case "tile.reinterpret_view" if len(value.args) == 2 and var.type.memref is None:
@@ -165,6 +167,10 @@ class Values:
         self.define(var, c.call("Load", number))
         if self.once("load", number):
             c.set("load-shape", number, forms.collapsed(_static(var.type)))
+
+    def identity(self, var: Var) -> str | None:
+        """The name of a fill that a loop carries: the carry takes its buffer, so that an equal fill must not share it."""
+        return var.name if var.name in self.out.carried else None
 
     def fill(self, var: Var, call: Call, constructor: str, identity: str | None) -> None:
         assert isinstance(var.type, TileType)
