@@ -29,11 +29,11 @@ LOWERED = {
     "kv_cache_write": "rope_kv",
     "assemble_pages": "pages",
 }
-#: batched products and their accumulators wait for their own rules; the op that the refusal names
+#: batched products and what feeds them wait for their own rules; the first op that the refusal names
 REFUSED = {
     "batch_acc_k_loop": "tile.batch_matmul_acc",
     "broadcast_bmm": "tile.batch_matmul",
-    "expert_gate": "tile.batch_matmul",
+    "expert_gate": "tile.transpose_view",
     "one_fits_bmm": "tile.batch_matmul",
     "q_proj_4d": "tile.batch_matmul",
 }
