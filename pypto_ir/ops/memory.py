@@ -227,7 +227,7 @@ def _store(ev: Evaluation) -> Any:
     box = ev.args[3] if len(ev.args) > 3 and ev.args[3] else None
     if box is None and data.ndim == len(target.shape):
         target.write(offsets, data, ok, accumulate=add)
-        return target
+        return grown(target, offsets, source.valid)
     if box is None:
         found = partition_window(dims(*source.valid), dims(*target.shape), dims(*offsets))
         if isinstance(found, NoWindow):
@@ -235,6 +235,17 @@ def _store(ev: Evaluation) -> Any:
         box = tuple(const_int(e) or 0 for e in found)
     _write_rows(target, offsets, box, data, ok, add)
     return target
+
+
+def grown(target: Any, offsets: tuple[int, ...], written: tuple[int, ...]) -> Any:
+    """The tensor with the valid extents that it has after a write at `offsets` (write_union): [8, 64] of
+    [32, 64] and 8 rows at row 8 are [16, 64]. The type rule has made sure that the union is a rectangle."""
+    if target.valid == target.shape or not all(written):
+        return target
+    far = tuple(min(o + n, d) for o, n, d in zip(offsets, written, target.shape, strict=True))
+    union = tuple(map(max, target.valid, far)) if all(target.valid) else far
+    same = union == target.valid
+    return target if same else target.view(target.shape, union, target.layout, target.strides)
 
 
 def _stored(data: Any, dtype: DType) -> Any:

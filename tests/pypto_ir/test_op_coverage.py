@@ -58,8 +58,8 @@ tpush_to_aiv tpush_to_aic tpop_from_aic tpop_from_aiv
 """
 TENSOR_OPS = """
 view dim read write create slice assemble reshape transpose full cast add exp matmul matmul_acc row_sum
-col_max fillpad gather gather_mask scatter scatter_update sort32 random ci expand_clone set_validshape paged_gather
-create_l1 gather_row concat aiv_shard aic_gather adds muls
+col_max fillpad gather gather_mask scatter scatter_update sort32 random ci expand_clone set_validshape
+paged_gather create_l1 gather_row concat aiv_shard aic_gather adds muls
 """
 ARRAY_OPS = "create get_element update_element"
 SYSTEM_OPS = """
