@@ -11,6 +11,7 @@ import ast
 import math
 
 from pypto_ir.diagnostics import declare
+from pypto_ir.dtypes import DType
 from pypto_ir.expr import const_int
 from pypto_ir.linear import provably_equal
 from pypto_ir.printed.reading import Reading
@@ -46,7 +47,8 @@ def merged(r: Reading, node: ast.stmt, deduced: Type, written: Annotation, op: s
             result = _tensor(deduced, t, written)
             agrees = _tensors_agree(deduced, t, written)
         case ScalarType(), ScalarType():
-            result, agrees = t, False
+            # a value of dtype INDEX takes the dtype that its annotation states
+            result, agrees = t, op is None and deduced.dtype is DType.INDEX and t.dtype.is_int
         case _:
             result, agrees = t, False
     if not agrees:

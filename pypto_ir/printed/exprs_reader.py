@@ -34,8 +34,8 @@ Bare: TypeAlias = "int | float"
 
 _BINARY: dict[type, str] = {
     ast.Add: "add", ast.Sub: "sub", ast.Mult: "mul", ast.FloorDiv: "floordiv", ast.Mod: "mod",
-    ast.Div: "truediv", ast.LShift: "shl", ast.RShift: "shr", ast.BitAnd: "bitand", ast.BitOr: "bitor", ast.BitXor: "bitxor",
-    ast.Pow: "pow",
+    ast.Div: "truediv", ast.LShift: "shl", ast.RShift: "shr", ast.BitAnd: "bitand",
+    ast.BitOr: "bitor", ast.BitXor: "bitxor", ast.Pow: "pow",
 }  # fmt: skip
 _COMPARE: dict[type, str] = {
     ast.Eq: "eq", ast.NotEq: "ne", ast.Lt: "lt", ast.LtE: "le", ast.Gt: "gt", ast.GtE: "ge"

@@ -26,7 +26,8 @@ if TYPE_CHECKING:
 _ALIASES = {
     "load": "tile.load", "store": "tile.store", "move": "tile.move", "create_tile": "tile.create",
     "create_tensor": "tensor.create", "full": "tensor.full", "arange": "tile.ci",
-    "mrgsort": "tile.mrgsort_format1", "dim": "tensor.dim", "get_block_idx": "tile.get_block_idx", "get_block_num": "tile.get_block_num",
+    "mrgsort": "tile.mrgsort_format1", "dim": "tensor.dim",
+    "get_block_idx": "tile.get_block_idx", "get_block_num": "tile.get_block_num",
     "get_subblock_idx": "tile.get_subblock_idx", "reserve_buffer": "system.reserve_buffer",
     "import_peer_buffer": "system.import_peer_buffer", "aiv_initialize_pipe": "system.aiv_initialize_pipe",
     "aic_initialize_pipe": "system.aic_initialize_pipe", "tpush_to_aiv": "tile.tpush_to_aiv",
