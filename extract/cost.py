@@ -35,7 +35,8 @@ _SCALAR = frozenset(
         "tile.tpush_to_aiv", "tile.tpush_to_aic", "tile.tpop_from_aic", "tile.tpop_from_aiv",
         "system.tfree_to_aic", "system.tfree_to_aiv",
         "tensor.view", "tensor.dim", "tensor.read", "tensor.write", "tensor.create", "tensor.slice",
-        "tensor.reshape", "tensor.set_validshape", "array.create", "array.get_element", "array.update_element",
+        "tensor.reshape", "tensor.set_validshape",
+        "array.create", "array.get_element", "array.update_element",
     }
 )  # fmt: skip
 _LOADS = frozenset({"tile.load", "tile.gather_row", "tile.mgather", "pld.tile.remote_load"})

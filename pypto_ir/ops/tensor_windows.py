@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from math import prod
+from typing import Any
 
 from pypto_ir.interp.memory import Tensor, packed_strides
 from pypto_ir.interp.values import Evaluation, RunError
