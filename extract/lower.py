@@ -63,9 +63,9 @@ def lower(
         raise Refused(obstacles(graph, free))
     # what control flow hands on: all flat, all by pages, or each as its uses like it best; the first of the cheapest is taken
     preferred: tuple[Form, ...] = FORMS if graph.encoded.handovers else ()
-    choices = [*(choose(graph, target, weights, form) for form in preferred), free]
+    choices = [*(c for c in (choose(graph, target, weights, form) for form in preferred) if not c.missing), free]
     clock.lap("choose")
-    emitted = min((_emitted(graph, c) for c in choices), key=lambda f: price(f, target, default_trips).cost)
+    emitted = min(_all_emitted(graph, choices), key=lambda f: price(f, target, default_trips).cost)
     clock.lap("emit")
     before, after = price(function, target, default_trips).cost, price(emitted, target, default_trips).cost
     bound = lower_bound(graph, free, target, weights, default_trips)
@@ -75,6 +75,21 @@ def lower(
     return Lowered(
         function if keep else emitted, cost, before, min(bound, cost), not keep, len(graph.classes), _rows(graph), graph.report, clock.laps
     )
+
+
+def _all_emitted(graph: Graph, choices: list[Choice]) -> list[Function]:
+    """The functions of the choices that no read of an overwritten tile rules out. Raises `Refused` where all are ruled out."""
+    found, reasons = [], []
+    for choice in choices:
+        try:
+            found.append(_emitted(graph, choice))
+        except Refused as refused:
+            if any(d.code != "V202" for d in refused.diagnostics):
+                raise
+            reasons.append(refused)
+    if not found:
+        raise reasons[-1]
+    return found
 
 
 def _emitted(graph: Graph, choice: Choice) -> Function:

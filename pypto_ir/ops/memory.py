@@ -131,15 +131,15 @@ def _declared_region(
 ) -> tuple[int, ...]:
     """The valid box of an N-D window whose result is 2-D: what is requested, cut to what the source holds
     where the result says so."""
-    given = ev.args[3] if len(ev.args) > 3 and ev.args[3] else window
-    if (prod(given[:-1]), given[-1]) == ev.valid:
-        return tuple(given)
+    given = tuple(ev.args[3]) if len(ev.args) > 3 and ev.args[3] else tuple(window)
     clamp = bool(ev.kwarg("clamp"))
-    held = (
-        size if valid == extent and not clamp else min(max(valid - offset, 0), size)
-        for size, valid, extent, offset in zip(window, source.valid, source.shape, offsets, strict=True)
+    held = tuple(
+        min(request, size if valid == extent and not clamp else min(max(valid - offset, 0), size))
+        for request, size, valid, extent, offset in zip(given, window, source.valid, source.shape, offsets, strict=True)
     )
-    return tuple(map(min, given, held))
+    # the rows and the columns are cut each for itself: a request that may be kept is
+    lead = given[:-1] if prod(given[:-1]) == ev.valid[0] else held[:-1]
+    return (*lead, given[-1] if given[-1] == ev.valid[1] else held[-1])
 
 
 def _load_boxes(ev: Evaluation, window: tuple[int, ...]) -> Tile:
