@@ -32,7 +32,7 @@ from pypto_ir.stmt import (
     While,
     Yield,
     terminator,
-)  # fmt: skip
+)
 from pypto_ir.text import expr_text
 from pypto_ir.types import (
     ArrayType,
