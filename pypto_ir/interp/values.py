@@ -96,9 +96,9 @@ class Tile:
 class Evaluation:
     """One evaluation of an op.
 
-    `args` by operand: `Tile`, `Tensor`, a NumPy scalar or Python bool, a tuple of ints, or None for an omitted
-    middle operand. `shape`, `valid` and `dtype` are those of the result type with all extents evaluated (empty and None where
-    the result is neither a tile nor a new tensor).
+    `args` by operand: `Tile`, `Tensor`, a NumPy scalar or Python bool, a tuple of ints, or None for an
+    omitted middle operand. `shape`, `valid` and `dtype` are those of the result type with all extents
+    evaluated (empty and None where the result is neither a tile nor a new tensor).
     """
 
     op: OpDef
