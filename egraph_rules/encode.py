@@ -18,7 +18,21 @@ from pypto_ir.expr import Expr, Var
 from pypto_ir.ops.registry import Trait, find_op, type_of
 from pypto_ir.regions import NoWindow, partition_window
 from pypto_ir.stmt import (
-    Assign, Block, Call, Eval, For, Function, If, Return, Scope, Stmt, While, Yield, terminator, tuple_items, walk,
+    Assign,
+    Block,
+    Call,
+    Eval,
+    For,
+    Function,
+    If,
+    Return,
+    Scope,
+    Stmt,
+    While,
+    Yield,
+    terminator,
+    tuple_items,
+    walk,
 )  # fmt: skip
 from pypto_ir.types import Dims, TensorType, TileType
 
