@@ -20,7 +20,7 @@ from pypto_ir.linear import normalize
 from pypto_ir.ops.registry import OpDef, Role, ShapeRule, Trait, find_op
 from pypto_ir.regions import collapse_contiguous
 from pypto_ir.stmt import Call, Function, tuple_items
-from pypto_ir.types import Dims, TileType
+from pypto_ir.types import Dims, TileType, same_dims
 
 #: rank-preserving ops that work on the collapse although they are declared as structure: each row keeps its own valid columns
 _ROW_LOCAL = frozenset({"tile.fillpad", "tile.fillpad_inplace"})
@@ -204,7 +204,7 @@ class Values:
                 role = op.operands[min(i, len(op.operands) - 1)].role
                 term = c.call(_ROLE_NODES.get(role, "Data"), self.value(e.name), term)
         self.define(var, c.call("Op", number, term))
-        if self.low_rank(var, call):
+        if self.low_rank(var, call) or (op.trait is Trait.WHOLE and self.all_valid(var, call)):
             c.fact("plain", self.value(var.name))
         if not self.once("op", number):
             return
@@ -222,9 +222,17 @@ class Values:
         """A 2-D op of 2-D tiles is its own machine form, whatever it does; a transpose is one only with its scratch tile."""
         if call.op == "tile.transpose" and len(call.args) == 3:
             return False
-        ranks = [self.out.types[self.out.numbers[e.name]].rank for e in call.args if isinstance(e, Var) and e.name in self.out.numbers]
+        return all(t.rank <= 2 for t in self.tiles(var, call))
+
+    def all_valid(self, var: Var, call: Call) -> bool:
+        """True where no tile of an op is cut: what works on flat order then works on the flat forms."""
+        return all(same_dims(t.valid, t.shape) for t in self.tiles(var, call))
+
+    def tiles(self, var: Var, call: Call) -> list[TileType]:
+        """The types of the tiles that a call reads, and of its result."""
         assert isinstance(var.type, TileType)
-        return all(rank <= 2 for rank in (*ranks, var.type.rank))
+        names = [e.name for e in call.args if isinstance(e, Var) and e.name in self.out.numbers]
+        return [*(self.out.types[self.out.numbers[name]] for name in names), var.type]
 
     def scratch(self, number: int, call: Call, var: Var) -> None:
         """A transpose without its scratch tile: the entry with it, and a create of the operand's shape."""
