@@ -35,8 +35,8 @@ from pypto_ir.stmt import (
 )
 from pypto_ir.text import expr_text
 from pypto_ir.types import (
-    ArrayType,
     INDEX,
+    ArrayType,
     Dims,
     ScalarType,
     TensorType,
