@@ -253,7 +253,7 @@ def test_value_that_is_read_after_its_buffer_was_overwritten_in_place_is_copied(
 
 
 def test_carries_that_start_from_equal_fills_keep_a_buffer_each() -> None:
-    """A carry lives in the buffer of its first value: with one fill for both, the sum would be the maximum."""
+    """A carry lives in the buffer of its first value: one fill for both would be overwritten."""
 
     def build(lower: bool) -> Program:
         shape = [4, 8] if lower else [1, 4, 8]
