@@ -1,6 +1,6 @@
 """Programs whose valid regions end inside a tile: tails of dynamic length, and regions with gaps.
 
-A region that is no run of rows has no flat form and goes page by page; a tail is padded or carried along as it is.
+A region that is no run of rows has no flat form and goes page by page; a tail is padded, or kept as it is.
 """
 
 from __future__ import annotations
