@@ -26,6 +26,8 @@ from op_support import (
 )
 
 from pypto_ir.dtypes import DType
+from pypto_ir.interp.calls import compile_call
+from pypto_ir.interp.inputs import Lane
 from pypto_ir.interp.values import UNDEFINED, RunError
 from pypto_ir.ops.registry import OpError, Trait, all_ops, find_op
 from pypto_ir.ops.rules import infer_call
@@ -173,6 +175,20 @@ def test_a_bound_scale_holds_the_scales() -> None:
 
 def test_an_allocation_has_an_address() -> None:
     assert element("tile.alloc", PtrType(), 8192, memory="Vec") == 0
+
+
+def test_barriers_are_nothing_to_one_core_and_pushes_are_not() -> None:
+    def done(op: str, *args: Any, **kwargs: Any) -> Any:
+        call = Call(op, tuple(var(a) for a in args), tuple(kwargs.items()))
+        return compile_call(call, None, in_place=False, division="floor", lane=Lane.of(0))({})
+
+    assert done("system.bar_all") is None
+    assert done("system.sync_src", **PIPES) is None
+    assert done("system.tfree_to_aic", T) is None
+    for op, operand in (("tile.tpush_to_aiv", ACC), ("pld.tensor.put", GM)):
+        with pytest.raises(RunError, match="no meaning") as caught:
+            done(op, operand)
+        assert caught.value.code == "R003"
 
 
 EFFECTS = ("system.", "pld.system.", "pld.tile.", "pld.tensor.", "tile.tpush", "tile.tpop", "tile.ai")
