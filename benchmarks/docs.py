@@ -18,6 +18,7 @@ from benchmarks.pages import DOCS, generated, replaced
 PACKAGES = ("pypto_ir", "egraph_rules", "extract", "pypto_eqsat")
 _FAMILIES = {
     "J": "Reading program files",
+    "P": "Reading printed programs",
     "S": "Names and scopes",
     "T": "Types and ops",
     "V": "The 2-D form and linear buffers",

@@ -18,7 +18,21 @@ from pypto_ir.expr import Expr, Var
 from pypto_ir.ops.registry import Trait, find_op, type_of
 from pypto_ir.regions import NoWindow, partition_window
 from pypto_ir.stmt import (
-    Assign, Block, Call, Eval, For, Function, If, Return, Scope, Stmt, While, Yield, terminator, tuple_items,
+    Assign,
+    Block,
+    Call,
+    Eval,
+    For,
+    Function,
+    If,
+    Return,
+    Scope,
+    Stmt,
+    While,
+    Yield,
+    terminator,
+    tuple_items,
+    walk,
 )  # fmt: skip
 from pypto_ir.types import Dims, TensorType, TileType
 
@@ -49,9 +63,25 @@ def encode(function: Function, aliased: tuple[tuple[str, str], ...] = ()) -> tup
 
     The function has passed the verifier; tiles of rank above 2 have static shapes.
     """
-    encoder = _Encoder(Encoded(function, buffers(function, aliased)))
+    encoder = _Encoder(Encoded(function, buffers(function, aliased), carried=carried(function)))
     encoder.function()
     return encoder.out, encoder.commands
+
+
+def carried(function: Function) -> frozenset[str]:
+    """Names of the tiles that loops start from, through aliases and reshapes.
+
+    A carry lives in the buffer of its first value, so that two carries that start from equal fills need two of them.
+    """
+    statements = list(walk(function.body))
+    loops = [s for s in statements if isinstance(s, For | While)]
+    found = {carry.init.name for s in loops for carry in s.carries if isinstance(carry.init, Var)}
+    for s in reversed(statements):
+        match s:
+            case Assign(targets=(target,), value=Var(name=source) | Call(op="tile.reshape", args=(Var(name=source), *_))):
+                if target.name in found:
+                    found.add(source)
+    return frozenset(found)
 
 
 class _Encoder:

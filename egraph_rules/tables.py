@@ -59,7 +59,7 @@ class StoreEntry:
 
 @dataclass(frozen=True, slots=True)
 class FillEntry:
-    """A create or full: `identity` is the create's statement, so that two creates stay two buffers."""
+    """A create or full: `identity` is the statement of a create, and of a full that a loop carries, so that two buffers stay two."""
 
     call: Call
     type: TileType

@@ -20,7 +20,7 @@ from pypto_ir.linear import normalize
 from pypto_ir.ops.registry import OpDef, Role, ShapeRule, Trait, find_op
 from pypto_ir.regions import collapse_contiguous
 from pypto_ir.stmt import Call, Function, tuple_items
-from pypto_ir.types import Dims, TileType
+from pypto_ir.types import Dims, TileType, same_dims
 
 #: rank-preserving ops that work on the collapse although they are declared as structure: each row keeps its own valid columns
 _ROW_LOCAL = frozenset({"tile.fillpad", "tile.fillpad_inplace"})
@@ -28,7 +28,8 @@ _ROW_LOCAL = frozenset({"tile.fillpad", "tile.fillpad_inplace"})
 
 @dataclass(slots=True)
 class Encoded:
-    """A function in the e-graph: `numbers` of its tile values by name, `writes` of its stores by call identity (index of statement)."""
+    """A function in the e-graph: `numbers` of its tile values by name, `writes` of its stores by call identity (index of statement),
+    `carried` the names that a loop starts from."""
 
     function: Function
     buffers: Buffers
@@ -38,6 +39,7 @@ class Encoded:
     stores: dict[int, int] = field(default_factory=dict)
     handovers: list[Handover] = field(default_factory=list)
     demanded: dict[str, None] = field(default_factory=dict)
+    carried: frozenset[str] = frozenset()
 
 
 class Values:
@@ -137,7 +139,7 @@ class Values:
             case "tile.create":
                 self.fill(var, value, "Create", var.name)
             case "tile.full":
-                self.fill(var, value, "Full", None)
+                self.fill(var, value, "Full", self.identity(var))
             case "tile.reshape" if self.plain(var, value):
                 self.define(var, self.commands.call("Reshape", self.arg(value, 0), _static(var.type)))
             case "tile.reinterpret_view" if len(value.args) == 2 and var.type.memref is None:
@@ -165,6 +167,10 @@ class Values:
         self.define(var, c.call("Load", number))
         if self.once("load", number):
             c.set("load-shape", number, forms.collapsed(_static(var.type)))
+
+    def identity(self, var: Var) -> str | None:
+        """The name of a fill that a loop carries: the carry takes its buffer, so that an equal fill must not share it."""
+        return var.name if var.name in self.out.carried else None
 
     def fill(self, var: Var, call: Call, constructor: str, identity: str | None) -> None:
         assert isinstance(var.type, TileType)
@@ -198,7 +204,7 @@ class Values:
                 role = op.operands[min(i, len(op.operands) - 1)].role
                 term = c.call(_ROLE_NODES.get(role, "Data"), self.value(e.name), term)
         self.define(var, c.call("Op", number, term))
-        if self.low_rank(var, call):
+        if self.low_rank(var, call) or (op.trait is Trait.WHOLE and self.all_valid(var, call)):
             c.fact("plain", self.value(var.name))
         if not self.once("op", number):
             return
@@ -216,9 +222,17 @@ class Values:
         """A 2-D op of 2-D tiles is its own machine form, whatever it does; a transpose is one only with its scratch tile."""
         if call.op == "tile.transpose" and len(call.args) == 3:
             return False
-        ranks = [self.out.types[self.out.numbers[e.name]].rank for e in call.args if isinstance(e, Var) and e.name in self.out.numbers]
+        return all(t.rank <= 2 for t in self.tiles(var, call))
+
+    def all_valid(self, var: Var, call: Call) -> bool:
+        """True where no tile of an op is cut: what works on flat order then works on the flat forms."""
+        return all(same_dims(t.valid, t.shape) for t in self.tiles(var, call))
+
+    def tiles(self, var: Var, call: Call) -> list[TileType]:
+        """The types of the tiles that a call reads, and of its result."""
         assert isinstance(var.type, TileType)
-        return all(rank <= 2 for rank in (*ranks, var.type.rank))
+        names = [e.name for e in call.args if isinstance(e, Var) and e.name in self.out.numbers]
+        return [*(self.out.types[self.out.numbers[name]] for name in names), var.type]
 
     def scratch(self, number: int, call: Call, var: Var) -> None:
         """A transpose without its scratch tile: the entry with it, and a create of the operand's shape."""

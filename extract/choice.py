@@ -16,7 +16,7 @@ from egraph_rules.graph import ENode, Graph
 from egraph_rules.tables import FillEntry
 from extract.cost import call_cost
 from extract.cycles import ZERO, Cycles
-from extract.machine import FAMILIES, fill_call, page_call, store_pages, tile_call
+from extract.machine import FAMILIES, fill_call, page_call, separate_pages, store_pages, tile_call
 from extract.target import Target
 from pypto_ir.expr import Expr, MakeTuple, Var, index
 from pypto_ir.linear import provably_equal
@@ -232,7 +232,7 @@ class _Search:
                 return self.types[node.children[0]], ZERO
         if node.name in FAMILIES:
             call, made = page_call(graph, node, 0, operands)
-            return made, self.call(call, made) * self.graph.page_counts.get(c, 1)
+            return made, self.call(call, made) * (self.graph.page_counts.get(c, 1) if separate_pages(graph, node) else 1)
         call, made = tile_call(graph, node, operands)
         return made, self.call(call, made)
 

@@ -33,8 +33,10 @@ _SCALAR = frozenset(
         "tile.set_validshape", "tile.alloc", "tile.read", "tile.write", "tile.tget_scale_addr",
         "tile.get_block_idx", "tile.get_block_num", "tile.get_subblock_idx",
         "tile.tpush_to_aiv", "tile.tpush_to_aic", "tile.tpop_from_aic", "tile.tpop_from_aiv",
+        "system.tfree_to_aic", "system.tfree_to_aiv",
         "tensor.view", "tensor.dim", "tensor.read", "tensor.write", "tensor.create", "tensor.slice",
-        "tensor.reshape", "array.create", "array.get_element", "array.update_element",
+        "tensor.reshape", "tensor.set_validshape",
+        "array.create", "array.get_element", "array.update_element",
     }
 )  # fmt: skip
 _LOADS = frozenset({"tile.load", "tile.gather_row", "tile.mgather", "pld.tile.remote_load"})
@@ -79,6 +81,8 @@ def cost(op: str, operands: tuple[Type, ...], result: Type, kwargs: Keywords, ta
         return _concat(tiles, target)
     elif op == "tile.scatter_update" and len(tiles) > 2 and tiles[2]:
         return vector_copy(tiles[2], target, whole_rows=False)
+    elif op == "tile.gather_compare" and first:
+        return vector.elementwise(("compare", "gather"), first, target)
     elif op == "tile.transpose" and first:
         return vector.transpose(first, target)
     elif made and to is Memory.MAT and op.startswith(("tile.full", "tile.fillpad")):

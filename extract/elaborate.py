@@ -16,7 +16,7 @@ from egraph_rules import forms
 from egraph_rules.buffers import Versions
 from egraph_rules.graph import ENode, Graph
 from extract.choice import Choice, Option, pack_entry
-from extract.machine import fill_call, page_call, tile_call, tuple_of, typed
+from extract.machine import fill_call, page_call, separate_pages, tile_call, tuple_of, typed
 from extract.names import Names
 from extract.plan import Plan
 from pypto_ir.expr import Expr, Var, variables
@@ -197,6 +197,8 @@ class Elaborator:
                     inside = number in placed
                     number = placed.index(number) if inside else number
                     c = node.children[1 if inside else 0]
+                case "FullEach" if not separate_pages(self.graph, node):
+                    return c, 0
                 case _:
                     return c, number
 

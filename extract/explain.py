@@ -29,19 +29,47 @@ declare(
 
 def obstacles(graph: Graph, choice: Choice) -> list[Diagnostic]:
     """One diagnostic for each value and store that stands in the way, in program order."""
-    found: list[Diagnostic] = []
     legal = choice.options
+    found = _blamed(graph, legal, legal) or _blamed(graph, legal, {**_handed_on(graph), **legal}) or _given(graph, legal)
+    if not found:
+        names = ", ".join(n for n in graph.encoded.demanded if not _formed(graph, legal, n)) or "a store"
+        found.append(Diagnostic("L104", f"{names} has no 2-D form", Place(function=graph.encoded.function.name)))
+    return found
+
+
+def _blamed(graph: Graph, legal: Mapping[int, object], hoped: Mapping[int, object]) -> list[Diagnostic]:
+    """The stores without a form although what they store has one, and the values although all that they read has or may have one."""
+    found: list[Diagnostic] = []
     for s in walk(graph.encoded.function.body):
         number = graph.encoded.stores.get(id(s))
         if number is not None and graph.writes[number] not in legal:
             if all(_formed(graph, legal, v.name) for v in uses(s)):
                 found.append(_store(graph, number, s))
         elif isinstance(s, Assign):
-            found.extend(_value(graph, legal, s))
-    if not found:
-        names = ", ".join(n for n in graph.encoded.demanded if not _formed(graph, legal, n)) or "a store"
-        found.append(Diagnostic("L104", f"{names} has no 2-D form", Place(function=graph.encoded.function.name)))
+            found.extend(_value(graph, hoped, s))
     return found
+
+
+def _handed_on(graph: Graph) -> dict[int, object]:
+    """The classes of carried tiles and results, which have no form only because what they are handed has none."""
+    leaves = [leaf.name for leaf in graph.tables.leaves.items if leaf.handover is not None]
+    classes = [graph.flat.get(graph.encoded.numbers[name]) for name in leaves]
+    return {c: () for c in classes if c is not None}
+
+
+def _given(graph: Graph, legal: Mapping[int, object]) -> list[Diagnostic]:
+    """Tiles from outside that have no 2-D form: parameters."""
+    function = graph.encoded.function
+    return [
+        Diagnostic(
+            "L105",
+            f"the parameter {p.var.name} is a tile {dims_text(p.var.type.shape)}, whose form is given",
+            Place(function=function.name, statement=f"parameter {p.var.name}"),
+            "pass it with rank 2",
+        )
+        for p in function.params
+        if isinstance(p.var.type, TileType) and not _formed(graph, legal, p.var.name)
+    ]
 
 
 def _formed(graph: Graph, legal: Mapping[int, object], name: str) -> bool:

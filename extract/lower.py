@@ -14,7 +14,7 @@ from extract.decide import SOLVE_SECONDS, decide
 from extract.emit import NotAvailable, emit
 from extract.explain import obstacles
 from extract.legal import is_two_d, refusals
-from extract.plan import plan
+from extract.plan import greedy, plan
 from extract.price import price
 from extract.problem import Problem, problem
 from extract.repair import linear
@@ -67,11 +67,11 @@ def lower(
         raise Refused(obstacles(graph, free))
     # what control flow hands on: all flat, all by pages, or each as its uses like it best; the first of the cheapest is taken
     preferred: tuple[Form, ...] = FORMS if graph.encoded.handovers else ()
-    choices = [*(choose(graph, target, weights, form) for form in preferred), free]
+    choices = [*(c for c in (choose(graph, target, weights, form) for form in preferred) if not c.missing), free]
     question = problem(graph, free, target, default_trips)
     decision = decide(question, choices, lower_bound(graph, free, target, weights, default_trips), solve_seconds)
     clock.lap("choose")
-    emitted = _emitted(question, decision.chosen)
+    emitted = _first_emitted(question, [decision.chosen, *(greedy(question, c) for c in choices)])
     clock.lap("emit")
     before, after = price(function, target, default_trips).cost, price(emitted, target, default_trips).cost
     bound = decision.bound
@@ -81,6 +81,22 @@ def lower(
     return Lowered(
         function if keep else emitted, cost, before, min(bound, cost), not keep, len(graph.classes), _rows(graph), graph.report, clock.laps
     )
+
+
+def _first_emitted(question: Problem, attempts: list[list[int]]) -> Function:
+    """The function of the first choice that no read of an overwritten tile rules out. Raises `Refused` where all are ruled out."""
+    reason: Refused | None = None
+    for chosen in attempts:
+        if not chosen:
+            continue
+        try:
+            return _emitted(question, chosen)
+        except Refused as refused:
+            if any(d.code != "V202" for d in refused.diagnostics):
+                raise
+            reason = reason or refused
+    assert reason is not None, "a graph without a missing root has a greedy choice"
+    raise reason
 
 
 def _emitted(question: Problem, chosen: list[int]) -> Function:

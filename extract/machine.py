@@ -93,6 +93,11 @@ def page_call(graph: Graph, node: ENode, number: int, operands: tuple[Expr, ...]
     raise ValueError(f"{node.name} makes no pages")
 
 
+def separate_pages(graph: Graph, node: ENode) -> bool:
+    """False where one tile serves as every page of a family: that of a fill, unless a loop carries its pages."""
+    return node.name != "FullEach" or graph.tables.fills[node.data[0]].identity is not None
+
+
 def _unbound(t: TileType) -> TileType:
     return replace(t, memref=None)
 

@@ -145,6 +145,20 @@ def parser() -> argparse.ArgumentParser:
     )
     optimize.set_defaults(command=_command("optimize"))
 
+    convert = commands.add_parser(
+        "convert", help="write a program in the other form, JSON or printed", allow_abbrev=False
+    )
+    convert.add_argument("input", metavar="IN", help="program file, - for standard input")
+    convert.add_argument(
+        "-o", "--output", metavar="OUT", default="-", help="where the result goes (default: standard output)"
+    )
+    convert.add_argument(
+        "--to",
+        choices=("json", "text"),
+        help="the form to write (default: by the suffix of OUT, .json or .py, else the other form)",
+    )
+    convert.set_defaults(command=_command("convert"))
+
     check = commands.add_parser("check", help="read and verify a program", allow_abbrev=False)
     check.add_argument("input", metavar="IN", help="program file, - for standard input")
     check.add_argument(

@@ -25,6 +25,7 @@ from pypto_eqsat.files import (
     write_atomically,
 )
 from pypto_ir.diagnostics import Diagnostic, Refused, Severity
+from pypto_ir.formats import JSON, TEXT, Document, format_of_path, read_document, write_as
 from pypto_ir.stmt import Program, walk
 
 
@@ -32,14 +33,15 @@ from pypto_ir.stmt import Program, walk
 class Source:
     """A program and the text that it was read from, which gives diagnostics their lines."""
 
-    program: Program
-    text: str
+    document: Document
     name: str
 
-    def located(self, diagnostics: Iterable[Diagnostic]) -> list[Diagnostic]:
-        from pypto_ir.json_findings import in_file
+    @property
+    def program(self) -> Program:
+        return self.document.program
 
-        return in_file(diagnostics, self.text, self.name)
+    def located(self, diagnostics: Iterable[Diagnostic]) -> list[Diagnostic]:
+        return self.document.located(diagnostics)
 
     @contextmanager
     def locating(self) -> Iterator[None]:
@@ -51,13 +53,14 @@ class Source:
 
 
 def load(path: str) -> Source:
-    """The program of a file or of standard input, not verified yet."""
-    from pypto_ir.json_reader import read_program
+    """The program of a file or of standard input, in either form, not verified yet; what its reader warns of
+    is printed."""
     from pypto_ir.json_text import decode
 
     name = display_name(path)
-    text = decode(read_input(path), name)
-    return Source(read_program(text, name), text, name)
+    document = read_document(decode(read_input(path), name), name)
+    report(document.warnings)
+    return Source(document, name)
 
 
 def load_verified(path: str) -> Source:
@@ -85,7 +88,6 @@ def optimize(arguments: argparse.Namespace) -> int:
     source = load(arguments.input)
 
     from pypto_eqsat.driver import optimize as optimize_program
-    from pypto_ir.json_writer import write_program
 
     options: dict[str, Any] = {
         "target": target,
@@ -97,10 +99,21 @@ def optimize(arguments: argparse.Namespace) -> int:
     with source.locating():
         result = optimize_program(source.program, **options)
     report(source.located(result.diagnostics))
-    write_atomically(output, write_program(result.program).encode())
+    format = format_of_path(output) or source.document.format
+    write_atomically(output, write_as(result.program, format).encode())
     if stats is not None:
         write_atomically(stats, (json.dumps(result.stats, indent=1, ensure_ascii=False) + "\n").encode())
     return LIMIT if result.limit_hit else DONE
+
+
+def convert(arguments: argparse.Namespace) -> int:
+    output = arguments.output
+    check_writable(output)
+    source = load(arguments.input)
+    other = TEXT if source.document.format == JSON else JSON
+    format = arguments.to or format_of_path(output) or other
+    write_atomically(output, write_as(source.program, format).encode())
+    return DONE
 
 
 def _target(name: str | None) -> str | None:

@@ -43,13 +43,15 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Diagnostic:
-    """One finding. `message` says what was found and why it cannot be, `help` what to do instead."""
+    """One finding. `message` says what was found and why it cannot be, `help` what to do instead; `excerpt` is the source line
+    with a caret below it, where the input is text."""
 
     code: str
     message: str
     place: Place = field(default_factory=Place)
     help: str | None = None
     severity: Severity = Severity.ERROR
+    excerpt: str | None = None
 
     def __post_init__(self) -> None:
         if self.code not in CODES:
@@ -59,7 +61,8 @@ class Diagnostic:
         where = str(self.place)
         head = f"{where}: " if where else ""
         tail = f"\n  help: {self.help}" if self.help else ""
-        return f"{head}{self.severity.value}[{self.code}]: {self.message}{tail}"
+        shown = "".join(f"\n  | {line}" for line in self.excerpt.split("\n")) if self.excerpt else ""
+        return f"{head}{self.severity.value}[{self.code}]: {self.message}{shown}{tail}"
 
 
 class Refused(Exception):
@@ -103,7 +106,7 @@ class Diagnostics:
             raise Refused(self._items)
 
 
-#: code -> what it means. J: reading JSON, S: SSA and scopes, T: types and ops, V: shape of the result (TileOps2D, linearity),
+#: code -> what it means. J: reading JSON, P: reading printed programs, S: SSA and scopes, T: types and ops, V: shape of the result (TileOps2D, linearity),
 #: L: lowering, R: running, U: use of the command line, X: an internal fault that was caught
 CODES: dict[str, str] = {}
 

@@ -311,7 +311,9 @@ class _Parser:
             assert operand is not None and isinstance(operand.expr, Const)
             value = operand.expr.value
         try:
-            return typed_constant(value, dtype)
+            constant = typed_constant(value, dtype)
+            # `cast((1), "FP16")` is an integer constant of a float type, `cast((1.0), "FP16")` is not
+            return Const(value, dtype) if type(value) is int else constant
         except ValueError as fault:
             raise ExprError(str(fault), token.offset) from None
 

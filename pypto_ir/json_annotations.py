@@ -18,7 +18,9 @@ from pypto_ir.json_types import Written, complete, refuse_fields, tensor_view
 from pypto_ir.linear import provably_equal
 from pypto_ir.ops.registry import dims_text, kind_name
 from pypto_ir.types import (
+    INDEX,
     Dims,
+    ScalarType,
     TensorType,
     TensorView,
     TileType,
@@ -49,6 +51,8 @@ def merge(r: Reading, deduced: Type, w: Written, op: str | None) -> Type:
         case TensorType() if w.kind in (None, "tensor"):
             refuse_fields(r, replace(w, kind="tensor"), ("memory", w.memory), ("view", w.view or None))
             return _merge_tensor(r, deduced, w)
+    if op is None and deduced == INDEX and isinstance(w.whole, ScalarType) and w.whole.dtype.is_int:
+        return w.whole  # a value of dtype INDEX takes the dtype that its annotation states
     if w.whole != deduced:
         stated = kind_name(w.whole) if w.whole else f"a {w.kind or 'partial'} type"
         r.fail("J402", w.path, f"found {stated}, deduced is {kind_name(deduced)}")

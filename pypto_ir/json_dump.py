@@ -46,8 +46,10 @@ declare(J701="the program holds a value that program files have no form for")
 def dump_expr(e: Expr, plain: DType | None = None) -> Any:
     """An expression. `plain` is what a plain number at this place would be read as; None is INDEX."""
     match e:
-        case Const(value=value, dtype=DType.BOOL):
-            return bool(value)
+        case Const(value=bool() as value, dtype=DType.BOOL):
+            return value
+        case Const(value=int() as value, dtype=dtype) if dtype.is_float or dtype is DType.BOOL:
+            return {"const": value, "dtype": dtype.value, "integer": True}
         case Const(value=value, dtype=DType.INDEX) if plain is None:
             return value
         case Const(value=value, dtype=dtype):
@@ -84,12 +86,14 @@ def dump_literal(value: Literal) -> Any:
         case tuple():
             return [dump_literal(v) for v in value]
         case Record(items=items):
-            if len(items) == 1 and items[0][0] == "var" and isinstance(items[0][1], str):
-                raise _no_form("an object literal whose only key is var")
+            if len(items) == 1 and items[0][0] in ("var", "expr"):
+                raise _no_form(f"an object literal whose only key is {items[0][0]}")
             return dump_keywords(items)
         case Var(name=name):
             return {"var": name}
-    raise _no_form(f"the expression {expr_text(value)} inside a literal")
+        case MakeTuple(items=items):
+            return [dump_literal(v) for v in items]
+    return {"expr": dump_expr(value)}
 
 
 def dump_keywords(items: Keywords) -> dict[str, Any]:

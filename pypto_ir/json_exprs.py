@@ -30,7 +30,7 @@ declare(
     J304="a literal is not allowed here",
 )
 
-_CONST = Keys(("const", "dtype"))
+_CONST = Keys(("const", "dtype"), ("integer",))
 _ITEM = Keys(("item", "of"))
 DTYPES = {d.value: d for d in DType}
 #: one object for each: a NaN equals only itself, and only as the same object
@@ -124,6 +124,9 @@ def _read_const(r: Reading, value: Any, path: Path) -> Expr:
         r.fail("J101", at, f'found {found(number)}, allowed is a number, true, false, "inf", "-inf" or "nan"')
     elif number in (float("inf"), float("-inf")):
         r.fail("J303", at, "the number is too large for a float", 'write "inf" or "-inf"')
+    if "integer" in fields and r.flag(fields["integer"], (path, "integer"), "integer"):
+        # an integer constant of a float type or BOOL, which prints without a fraction
+        return Const(r.integer(number, at, "an integer constant"), dtype)
     return _constant(r, number, dtype, at)
 
 
@@ -173,6 +176,8 @@ def read_literal(r: Reading, value: Any, path: Path) -> Literal:
     if type(value) is dict and len(value) == 1 and "var" in value:
         name = r.names.check(value["var"], (path, "var"), "the name of a value")
         return r.names.lookup(name, (path, "var"), 0)
+    if type(value) is dict and len(value) == 1 and "expr" in value:
+        return read_expr(r, value["expr"], (path, "expr"))
     return Record(read_keywords(r, value, path, "a literal"))
 
 

@@ -22,7 +22,7 @@ from pypto_ir.json_findings import Bad, Keys, found
 from pypto_ir.json_forms import KEYS, TERMINATORS, label
 from pypto_ir.json_names import POISON
 from pypto_ir.json_place import Path
-from pypto_ir.json_types import complete, read_annotation
+from pypto_ir.json_types import complete, read_annotation, read_type
 from pypto_ir.ops.registry import type_of
 from pypto_ir.stmt import (
     LOOP_KINDS,
@@ -267,10 +267,26 @@ class Statements:
             at = (path, "results") if "results" in s else path
             r.report("J503", at, f"found {len(names)} results, {what} {len(types)}")
             types = [*types, *[POISON] * len(names)][: len(names)]
+        if "types" in s:
+            types = self._stated(s["types"], (path, "types"), types)
         return tuple(
             r.names.define(n, ((path, "results"), i), t)
             for i, (n, t) in enumerate(zip(names, types, strict=True))
         )
+
+    def _stated(self, value: Any, path: Path, types: list[Type]) -> list[Type]:
+        """Types of results where the stated ones, null for none, differ from those of the values."""
+        r = self.r
+        stated = r.list(value, path, "the types of the results")
+        if len(stated) != len(types):
+            r.report("J503", path, f"found {len(stated)} types for {len(types)} results")
+            return types
+        result = list(types)
+        for i, element in enumerate(stated):
+            if element is not None:
+                with suppress(Bad):
+                    result[i] = read_type(r, element, (path, i))
+        return result
 
     def _for(self, s: dict[str, Any], path: Path, loc: str | None, comment: str | None) -> Stmt:
         r = self.r
@@ -349,6 +365,8 @@ class Statements:
         r = self.r
         kind = r.names.check(s["scope"], (path, "scope"), "the kind of a scope")
         attrs = read_keywords(r, s.get("attrs", {}), (path, "attrs"), "the attributes")
-        var = r.names.define(s["var"], (path, "var"), ScalarType(DType.INDEX)) if "var" in s else None
+        # `with pl.at(..) as t` binds a task, every other scope the number of a lane
+        dtype = DType.TASK_ID if kind == "at" else DType.INDEX
+        var = r.names.define(s["var"], (path, "var"), ScalarType(dtype)) if "var" in s else None
         body = self.block(s["body"], (path, "body"), 0, scope=True)
         return Scope(kind, body, var, attrs, loc, comment)

@@ -141,12 +141,13 @@ class _Statements:
                 opened = Open({"while": dump_expr(cond)})
                 self._carries(opened, carries)
                 opened["body"] = self.inner(s, body)
-                return _with(opened, results=[v.name for v in results])
+                return self._results(opened, results, tuple(c.init for c in carries))
             case If(cond=cond, then=then, orelse=orelse, results=results):
                 opened = Open({"if": dump_expr(cond), "then": self.block(then)})
                 if orelse is not None:
                     opened["else"] = self.block(orelse)
-                return _with(opened, results=[v.name for v in results])
+                last = then[-1] if then else None
+                return self._results(opened, results, last.values if isinstance(last, Yield) else ())
             case Scope(kind=kind, var=var, attrs=attrs, body=body):
                 opened = Open(scope=kind)
                 if var is not None:
@@ -164,7 +165,17 @@ class _Statements:
             result["kind"] = s.kind
         self._carries(result, s.carries)
         result["body"] = self.inner(s, s.body)
-        return _with(result, results=[v.name for v in s.results], attrs=dump_keywords(s.attrs))
+        self._results(result, s.results, tuple(c.init for c in s.carries))
+        return _with(result, attrs=dump_keywords(s.attrs))
+
+    def _results(self, opened: Open, results: tuple[Var, ...], values: tuple[Expr, ...]) -> Open:
+        """The names of results, and their types where they are not those of `values`."""
+        _with(opened, results=[v.name for v in results])
+        implied = [type_of(self.defined(v)) for v in values]
+        if len(implied) == len(results) and any(v.type != t for v, t in zip(results, implied, strict=True)):
+            pairs = zip(results, implied, strict=True)
+            opened["types"] = [None if v.type == t else dump_type(v.type) for v, t in pairs]
+        return opened
 
     def inner(self, s: Stmt, body: Block) -> list[Any]:
         for var in definitions(s):

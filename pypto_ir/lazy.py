@@ -17,7 +17,8 @@ class LazyModule:
     def __getattr__(self, attribute: str) -> Any:
         if self._module is None:
             self._module = import_module(self._name)
-        return getattr(self._module, attribute)
+        value = self.__dict__[attribute] = getattr(self._module, attribute)
+        return value
 
 
 np: Any = LazyModule("numpy")

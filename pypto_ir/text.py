@@ -62,6 +62,8 @@ def _at_least(e: Expr, level: int) -> str:
 
 
 def _const(value: int | float | bool, dtype: DType) -> tuple[str, int]:
+    if isinstance(value, int) and not isinstance(value, bool) and (dtype.is_float or dtype is DType.BOOL):
+        return f'cast(({value}), "{dtype.value}")', _ATOM
     if dtype is DType.BOOL:
         return ("true" if value else "false"), _ATOM
     if dtype is DType.INDEX:

@@ -39,7 +39,7 @@ from pypto_ir.verify import linearity, tile_ops_2d, verify_program
 
 SHARED = Path(__file__).parents[1].parent / "shared"
 #: seeds and seconds of the comparison beyond what `optimize` itself does
-SEEDS, SECONDS = range(8), 3.0
+SEEDS, SECONDS = range(6), 15.0
 
 Json = dict[str, Any]
 Dim = int | str

@@ -1,4 +1,4 @@
-"""What the table of docs/performance.md rests on and does not depend on the machine: modules loaded, e-graph sizes."""
+"""What docs/performance.md promises on any machine: which modules commands load, and e-graph sizes."""
 
 from __future__ import annotations
 

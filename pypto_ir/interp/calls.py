@@ -16,7 +16,7 @@ from pypto_ir.expr import Const, Expr, MakeTuple, dtype_of
 from pypto_ir.interp.scalars import Environment, Thunk, compile_dims, compile_expr
 from pypto_ir.interp.values import UNDEFINED, Evaluation, RunError, Tile, numpy_dtype
 from pypto_ir.lazy import np
-from pypto_ir.ops.registry import OpDef, Role, find_op
+from pypto_ir.ops.registry import OpDef, Role, find_op, type_of
 from pypto_ir.stmt import Call
 from pypto_ir.types import ScalarType, TensorType, TileType, TupleType, Type
 
@@ -38,10 +38,16 @@ def compile_call(call: Call, t: Type | None, *, in_place: bool, division: str, l
         return lambda env: held
     op = find_op(call.op)
     if op is None or op.meaning is None:
-        if op is not None and op.barrier and t is None and not op.writes and not op.writes_memory:
+        if op is not None and op.barrier and t is None and not _hands_on(op, call):
             return lambda env: None
         return _without_meaning(call.op)
     return _compile(op, call, t, in_place, division)
+
+
+def _hands_on(op: OpDef, call: Call) -> bool:
+    """True where other cores see data of this call, as those of a push; a barrier hands nothing on."""
+    data = any(isinstance(type_of(arg), TileType | TensorType) for arg in call.args)
+    return bool(op.writes or op.writes_memory) or (data and not op.name.startswith("system."))
 
 
 def _without_meaning(name: str) -> Thunk:

@@ -1,8 +1,8 @@
 """Statements made ready to run: each becomes a function of the environment that tells how its block goes on.
 
 `x = a + 1` becomes a function that sets `x` and returns None, `yield acc1` one that returns
-`("yield", (v,))`, which the loop around it takes as the values of the next trip. What is constant in a run (names, ops, constant
-extents, the kind of division) is looked up here, once.
+`("yield", (v,))`, which the loop around it takes as the values of the next trip. What is constant in a run
+(names, ops, constant extents, the kind of division) is looked up here, once.
 """
 
 from __future__ import annotations

@@ -1,16 +1,19 @@
 """Run-time values: tiles with undefined cells, and what an op's meaning gets to see.
 
-A tile is an array of its physical shape, a mask of the cells that hold defined data, and its valid extents. `tile.create` makes a tile
-of which no cell is defined; a load with valid shape [1, 3, 8] defines three rows. An op that reads an undefined cell, or a cell outside
-the valid region, makes an undefined cell: nothing is raised until a result that must be defined is compared.
+A tile is an array of its physical shape, a mask of the cells that hold defined data, and its valid extents.
+`tile.create` makes a tile of which no cell is defined; a load with valid shape [1, 3, 8] defines three rows.
+An op that reads an undefined cell, or a cell outside the valid region, makes an undefined cell: nothing is
+raised until a result that must be defined is compared.
 
-Views share storage with what they view (NumPy views). Ops that overwrite operand 0 ask for it with `Evaluation.target`: by value they get
-a copy, in buffer mode the storage itself, so that whoever still looks at the old value sees the write, as on the chip.
+Views share storage with what they view (NumPy views). Ops that overwrite operand 0 ask for it with
+`Evaluation.target`: by value they get a copy, in buffer mode the storage itself, so that whoever still looks
+at the old value sees the write, as on the chip.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from pypto_ir.diagnostics import declare
@@ -47,7 +50,9 @@ class RunError(Exception):
 
 
 class Undefined:
-    """The scalar that an undefined cell holds. Arithmetic on it is undefined again; deciding on it raises `RunError` R005."""
+    """The scalar that an undefined cell holds: arithmetic on it is undefined again, deciding on it raises
+    `RunError` R005.
+    """
 
     __slots__ = ()
     __array_ufunc__ = None
@@ -65,7 +70,9 @@ UNDEFINED = Undefined()
 
 @dataclass(slots=True)
 class Tile:
-    """A tile value: `data` and `ok` have the physical shape (`ok` False = undefined cell), `valid` are the valid extents."""
+    """A tile value: `data` and `ok` have the physical shape (`ok` False = undefined cell), `valid` are the
+    valid extents.
+    """
 
     data: Any
     ok: Any
@@ -89,8 +96,9 @@ class Tile:
 class Evaluation:
     """One evaluation of an op.
 
-    `args` by operand: `Tile`, `Tensor`, a NumPy scalar or Python bool, a tuple of ints, or None for an omitted middle operand.
-    `shape`, `valid` and `dtype` are those of the result type with all extents evaluated (empty and None where the result is no tile).
+    `args` by operand: `Tile`, `Tensor`, a NumPy scalar or Python bool, a tuple of ints, or None for an
+    omitted middle operand. `shape`, `valid` and `dtype` are those of the result type with all extents
+    evaluated (empty and None where the result is neither a tile nor a new tensor).
     """
 
     op: OpDef
@@ -125,13 +133,14 @@ class Evaluation:
         return t if self.in_place else Tile(t.data.copy(), t.ok.copy(), t.valid)
 
     def fresh(self, data: Any, ok: Any) -> Tile:
-        """A new tile of the result's dtype from `data`, defined where `ok` is and inside the result's valid region."""
+        """A new tile of the result's dtype from `data`, defined where `ok` is and in the valid region."""
         array = np.asarray(data)
         wanted = numpy_dtype(self.dtype) if self.dtype else array.dtype
         if array.dtype != wanted:
             array = array.astype(wanted)
-        array = np.array(np.broadcast_to(array, self.shape))
-        mask = np.array(np.broadcast_to(ok, self.shape))
+        array = array.copy() if array.shape == self.shape else np.array(np.broadcast_to(array, self.shape))
+        same = isinstance(ok, np.ndarray) and ok.shape == self.shape
+        mask = ok.copy() if same else np.array(np.broadcast_to(ok, self.shape))
         if self.valid != self.shape:
             inside = np.zeros(self.shape, dtype=bool)
             inside[tuple(slice(0, v) for v in self.valid)] = True
@@ -143,8 +152,11 @@ class Evaluation:
         return Tile(data, ok, self.valid)
 
 
+@cache
 def numpy_dtype(dtype: DType) -> Any:
-    """The NumPy type that holds a data type; narrow floats come from ml_dtypes, 4-bit integers are held in a byte."""
+    """The NumPy type that holds a data type; narrow floats come from ml_dtypes, 4-bit integers are held in a
+    byte.
+    """
     match dtype:
         case DType.BOOL:
             return np.dtype(bool)

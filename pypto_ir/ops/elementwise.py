@@ -179,8 +179,8 @@ def _declare_all() -> None:
         _pointwise(name + "s", WITH_SCALAR, _shift_by_scalar, fn)
     tiles, mixed = (tile("a"), tile("b"), tile("c")), (tile("a"), scalar("s"), tile("c"))
     for name, fn in _TERNARY:
-        _pointwise(name + "c", tiles, elementwise((0, 1, 2), (0, 1, 2)), fn, shape=ShapeRule.OTHER)
-        _pointwise(name + "sc", mixed, elementwise((0, 2), (0, 1, 2)), fn, shape=ShapeRule.OTHER)
+        _pointwise(name + "c", tiles, elementwise((0, 1, 2), (0, 1, 2)), fn, shape=ShapeRule.BROADCAST_3)
+        _pointwise(name + "sc", mixed, elementwise((0, 2), (0, 1, 2)), fn, shape=BROADCAST)
     for name, fn, allowed, kwargs in _UNARY:
         _pointwise(name, (tile("src"),), same_as(0, allowed), fn, kwargs=kwargs)
     for name, fn in _PARTS:

@@ -131,15 +131,15 @@ def _declared_region(
 ) -> tuple[int, ...]:
     """The valid box of an N-D window whose result is 2-D: what is requested, cut to what the source holds
     where the result says so."""
-    given = ev.args[3] if len(ev.args) > 3 and ev.args[3] else window
-    if (prod(given[:-1]), given[-1]) == ev.valid:
-        return tuple(given)
+    given = tuple(ev.args[3]) if len(ev.args) > 3 and ev.args[3] else tuple(window)
     clamp = bool(ev.kwarg("clamp"))
-    held = (
-        size if valid == extent and not clamp else min(max(valid - offset, 0), size)
-        for size, valid, extent, offset in zip(window, source.valid, source.shape, offsets, strict=True)
+    held = tuple(
+        min(request, size if valid == extent and not clamp else min(max(valid - offset, 0), size))
+        for request, size, valid, extent, offset in zip(given, window, source.valid, source.shape, offsets, strict=True)
     )
-    return tuple(map(min, given, held))
+    # the rows and the columns are cut each for itself: a request that may be kept is
+    lead = given[:-1] if prod(given[:-1]) == ev.valid[0] else held[:-1]
+    return (*lead, given[-1] if given[-1] == ev.valid[1] else held[-1])
 
 
 def _load_boxes(ev: Evaluation, window: tuple[int, ...]) -> Tile:
@@ -227,7 +227,7 @@ def _store(ev: Evaluation) -> Any:
     box = ev.args[3] if len(ev.args) > 3 and ev.args[3] else None
     if box is None and data.ndim == len(target.shape):
         target.write(offsets, data, ok, accumulate=add)
-        return target
+        return grown(target, offsets, source.valid)
     if box is None:
         found = partition_window(dims(*source.valid), dims(*target.shape), dims(*offsets))
         if isinstance(found, NoWindow):
@@ -235,6 +235,17 @@ def _store(ev: Evaluation) -> Any:
         box = tuple(const_int(e) or 0 for e in found)
     _write_rows(target, offsets, box, data, ok, add)
     return target
+
+
+def grown(target: Any, offsets: tuple[int, ...], written: tuple[int, ...]) -> Any:
+    """The tensor with the valid extents that it has after a write at `offsets` (write_union): [8, 64] of
+    [32, 64] and 8 rows at row 8 are [16, 64]. The type rule has made sure that the union is a rectangle."""
+    if target.valid == target.shape or not all(written):
+        return target
+    far = tuple(min(o + n, d) for o, n, d in zip(offsets, written, target.shape, strict=True))
+    union = tuple(map(max, target.valid, far)) if all(target.valid) else far
+    same = union == target.valid
+    return target if same else target.view(target.shape, union, target.layout, target.strides)
 
 
 def _stored(data: Any, dtype: DType) -> Any:

@@ -73,8 +73,11 @@ class ShapeRule(Enum):
     """The shape of a tile result as a function of operand shapes, for the shape facts of the rules."""
 
     FIRST = "first"  # that of operand 0
-    BROADCAST = "broadcast"  # right-aligned broadcast of operands 0 and 1
+    SECOND = "second"  # that of operand 1 (selection against a scalar)
+    BROADCAST = "broadcast"  # right-aligned broadcast of the first two tile operands
+    BROADCAST_3 = "broadcast_3"  # of the first three
     BROADCAST_12 = "broadcast_12"  # of operands 1 and 2 (select)
+    BROADCAST_MASK = "broadcast_mask"  # ROW_MASK of the broadcast of operands 0 and 1 (compare)
     ROW_REDUCE = "row_reduce"  # operand 0 with last dim 1
     COL_REDUCE = "col_reduce"  # operand 0 with first dim 1
     ROW_MASK = "row_mask"  # operand 0 with last dim roundup(ceil(C/8), 32)

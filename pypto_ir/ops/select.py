@@ -190,7 +190,7 @@ for _name, _operands, _tiles in (
         infer=in_vec(_mask_type(_tiles)),
         trait=Trait.ROW_WISE,
         meaning=_compare,
-        shape=ShapeRule.ROW_MASK if _name == "cmps" else ShapeRule.OTHER,
+        shape=ShapeRule.ROW_MASK if _name == "cmps" else ShapeRule.BROADCAST_MASK,
         kwargs=(Kwarg("cmp_type", int, required=True),),
     )
 
@@ -257,5 +257,5 @@ declare_op(
     infer=in_vec(_sels_type),
     trait=Trait.ROW_WISE,
     meaning=_select(3),
-    shape=ShapeRule.OTHER,
+    shape=ShapeRule.SECOND,
 )

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from pypto_ir.dtypes import DType
+from pypto_ir.interp.values import Evaluation
 from pypto_ir.ops.cross_core import no_result
 from pypto_ir.ops.registry import (
     MEMORY_WORDS,
@@ -92,11 +93,17 @@ def _alloc_type(c: CallSite) -> Type:
     return PtrType()
 
 
+def _address(ev: Evaluation) -> int:
+    """Where a buffer lies decides nothing that is computed: every buffer is at 0."""
+    return 0
+
+
 declare_op(
     "tile.alloc",
     (scalar("size"),),
     infer=_alloc_type,
     trait=Trait.OPAQUE,
+    meaning=_address,
     barrier=True,
     kwargs=(
         Kwarg("memory", Memory, required=True, words=MEMORY_WORDS),

@@ -131,21 +131,23 @@ def _tile_type_of(t: Type | None) -> Type | None:
     return t
 
 
-def _argument(operand: Operand, given: Iterator[Any]) -> Any:
-    if operand.role is Role.SCRATCH:
-        return None
-    value = next(given, None)
-    return loaded(value) if operand.kind is Kind.TILE else value
+def _arguments(op: OpDef, args: tuple[Any, ...]) -> Iterator[Any]:
+    """The arguments of the tile op: tensors as tiles, no content for scratch."""
+    given = iter(args)
+    for operand in op.operands:
+        if operand.role is Role.SCRATCH:
+            yield None
+            continue
+        for value in given:
+            yield loaded(value) if operand.kind is Kind.TILE else value
+            break
 
 
 def _run(op: OpDef, ev: Evaluation, shape: tuple[int, ...], valid: tuple[int, ...]) -> Any:
-    given = iter(ev.args)
-    args = [_argument(o, given) for o in op.operands]
+    args = tuple(_arguments(op, ev.args))
     assert op.meaning is not None
     return op.meaning(
-        replace(
-            ev, op=op, args=tuple(args), type=_tile_type_of(ev.type), shape=shape, valid=valid, in_place=True
-        )
+        replace(ev, op=op, args=args, type=_tile_type_of(ev.type), shape=shape, valid=valid, in_place=True)
     )
 
 

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 from math import prod
+from typing import Any
 
 from pypto_ir.interp.memory import Tensor, packed_strides
 from pypto_ir.interp.values import Evaluation, RunError
 from pypto_ir.linear import provably_gt
-from pypto_ir.ops.memory import ATOMIC_DTYPES
+from pypto_ir.ops.memory import ATOMIC_DTYPES, grown
 from pypto_ir.ops.registry import (
     CallSite,
     Kwarg,
@@ -184,12 +185,12 @@ def _assemble_type(c: CallSite) -> Type:
     return tensor_type(target.shape, target.dtype, TensorView(valid=valid), target.distributed)
 
 
-def _assemble(ev: Evaluation) -> Tensor:
+def _assemble(ev: Evaluation) -> Any:
     target, source = ev.tensor(0), ev.tensor(1)
     if all(source.valid):
         data, ok = source.read((0,) * len(source.shape), source.valid)
         target.write(ev.args[2], data, ok, accumulate=ev.kwarg("atomic") == "Add")
-    return target
+    return grown(target, ev.args[2], source.valid)
 
 
 declare_op(

@@ -1,7 +1,8 @@
 """Views and copies: reshape, reinterpret_view, transposes and move (`spec/tile_ir.md` section 7).
 
-Views share storage with their operand: `tile.reshape` of [2, 8, 64] to [16, 64] is the same cells. A view
-whose cells do not lie one after another (a reshape of a narrower window) is a copy in the interpreter.
+Views share storage with their operand: `tile.reshape` of [2, 8, 64] to [16, 64] is the same cells. A window
+with gaps, such as [8, 32] of [8, 64], has a reshape to [2, 4, 32], but none to [4, 64]: by value that is a
+copy, in buffer mode, where no such view of the buffer exists, a `RunError`.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from typing import Any
 
 from pypto_ir.dtypes import DType
 from pypto_ir.expr import Binary, Expr, const_int, index
-from pypto_ir.interp.values import Evaluation, Tile, numpy_dtype
+from pypto_ir.interp.values import Evaluation, RunError, Tile, numpy_dtype
 from pypto_ir.lazy import np
 from pypto_ir.ops.registry import (
     DTYPE_WORDS,
@@ -73,7 +74,10 @@ def _reshape_type(c: CallSite) -> TileType:
 
 def _reshape(ev: Evaluation) -> Tile:
     source = ev.tile(0)
-    return ev.view(source.data.reshape(ev.shape), source.ok.reshape(ev.shape))
+    data, ok = source.data.reshape(ev.shape), source.ok.reshape(ev.shape)
+    if ev.in_place and data.size and not np.may_share_memory(data, source.data):
+        raise RunError(f"tile.reshape to {list(ev.shape)} of a window {list(source.shape)} with gaps")
+    return ev.view(data, ok)
 
 
 def _scaled(c: CallSite, e: Expr, old: int, new: int, exact: bool) -> Expr:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from itertools import chain, islice
 from typing import TypeAlias
 
 from pypto_ir.expr import Binary, Expr, const_int, index
@@ -17,6 +18,9 @@ from pypto_ir.linear import normalize, provably_le
 from pypto_ir.stmt import Stmt
 from pypto_ir.types import TileType
 from pypto_ir.verify.places import StmtPath
+
+#: most writes that are told apart among those that a value does not know of
+MISSED = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,11 +124,20 @@ class Buffers:
         self.journal.append(ref.buffer)
 
     def missed(self, ref: Ref) -> tuple[Write, ...]:
-        """The writes that changed cells of `ref` and that it does not know of."""
+        """The writes that changed cells of `ref` and that it does not know of; past the first `MISSED` of
+        them one write of the whole buffer stands for all that follow.
+        """
         log = self.logs[ref.buffer]
         if not ref.missing and len(log) == ref.seen:
             return ()
-        return tuple(w for w in (*ref.missing, *log[ref.seen :]) if not disjoint(w.box, ref.box))
+        found: list[Write] = []
+        for write in chain(ref.missing, islice(log, ref.seen, None)):
+            if not disjoint(write.box, ref.box):
+                if len(found) == MISSED:
+                    found.append(Write(None, write.path, write.statement, write.scratch))
+                    break
+                found.append(write)
+        return tuple(found)
 
     def knows_all(self, ref: Ref, missing: tuple[Write, ...] = ()) -> Ref:
         """`ref` as a value that knows of every write up to now but those in `missing`."""

@@ -29,7 +29,7 @@ from pypto_ir.stmt import (
     Submit,
     While,
     Yield,
-)  # fmt: skip
+)
 
 #: a path from the root of the program, or from a function where only a function is known
 StmtPath: TypeAlias = tuple[str | int, ...]

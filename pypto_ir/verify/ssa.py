@@ -27,7 +27,7 @@ from pypto_ir.stmt import (
     Yield,
     definitions,
     own_exprs,
-)  # fmt: skip
+)
 from pypto_ir.types import Type, type_exprs
 from pypto_ir.verify.places import StmtPath, place
 

@@ -32,9 +32,10 @@ from pypto_ir.stmt import (
     While,
     Yield,
     terminator,
-)  # fmt: skip
+)
 from pypto_ir.text import expr_text
 from pypto_ir.types import (
+    INDEX,
     ArrayType,
     Dims,
     ScalarType,
@@ -87,7 +88,10 @@ class _TypeCheck:
                 self.function_call(call, None, s, at)
             case Assign(targets=targets, value=value) if not isinstance(value, Call | FunctionCall | Submit):
                 self.scalar(value, s, at)
-                if not _agree(targets[0].type, type_of(value)):
+                stated, deduced = targets[0].type, type_of(value)
+                # a value of dtype INDEX takes the dtype that its definition states
+                retyped = deduced == INDEX and isinstance(stated, ScalarType) and stated.dtype.is_int
+                if not retyped and not _agree(stated, deduced):
                     self.differs("T201", targets[0].name, targets[0].type, type_of(value), s, at)
             case For() | While():
                 self.loop(s, at)

@@ -1,6 +1,7 @@
-"""Every program that the e-graph of a function holds, one choice changed at a time, and whether all mean the same.
+"""Every program that the e-graph of a function holds, one choice at a time, and whether all mean the same.
 
-The classes that some choice needs and the options of each are all visited: an option is forced to the front, the rest stays greedy.
+The classes that some choice needs and the options of each are all visited: an option is forced to the
+front, the rest stays greedy.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ MOST = 400
 
 @dataclass(slots=True)
 class Alternatives:
-    """`functions` by their text in order of discovery; `unavailable` counts choices that cannot be emitted in scope."""
+    """`functions` by their text in order of discovery; `unavailable` counts choices that have no place."""
 
     graph: Graph
     functions: dict[str, Function] = field(default_factory=dict)
@@ -96,7 +97,7 @@ def alternatives(function: Function, without: frozenset[str] = frozenset()) -> A
 
 
 def difference(function: Function, made: Function, seeds: int = 2) -> str | None:
-    """What is wrong with a lowered function: it is not 2-D, ill-typed, or does something else on made inputs."""
+    """What is wrong with a lowered function: not 2-D, ill-typed, or something else on made inputs."""
     if not is_two_d(made):
         return "not 2-D"
     found = verify_program(program(made))

@@ -92,7 +92,7 @@ class Build:
         comment: str | None = None,
         **kwargs: Any,
     ) -> Var:
-        """`name = op(args, kwargs)`; a keyword argument `attrs` gives the call's attributes, `at` its own position."""
+        """`name = op(args, kwargs)`; the keyword `attrs` gives attributes of the call, `at` its position."""
         attrs, at = tuple(kwargs.pop("attrs", {}).items()), kwargs.pop("at", None)
         call = Call(op, tuple(map(operand, args)), tuple(kwargs.items()), attrs, at)
         var = Var(name, infer_call(call))

@@ -1,7 +1,7 @@
 """What generated instances draw from: ranks, shapes, dtypes, valid regions, ops.
 
-Instance number n of a rule has rank 3 + n % 3 and draws all else from a generator seeded by the rule's name and n, so that an instance
-is the same in every run.
+Instance number n of a rule has rank 3 + n % 3 and draws all else from a generator seeded by the rule's name
+and n, so that an instance is the same in every run.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""For each rule of flatten.egg a generator of programs in which it fires. `PROGRAMS` finds them by the rule's name."""
+"""For each rule of flatten.egg a generator of programs in which it fires, found by its name."""
 
 from __future__ import annotations
 
@@ -71,16 +71,13 @@ def create(d: Draw) -> Function:
 
 
 def full(d: Draw) -> Function:
+    """Fills of two values, among them both zeros."""
     b, shape = Build(), d.shape()
     dtype = d.dtype()
-    c = b.full(
-        "c",
-        shape,
-        d.random.choice((0.0, -0.0, 1.5, -2.0)) if dtype in FLOATS else d.random.randint(-3, 3),
-        dtype,
-    )
-    x = b.load("x", shape, dtype=dtype)
-    b.out(b.let("y", d.random.choice(BINARY), c, x))
+    values = (0.0, -0.0, 1.5, -2.0) if dtype in FLOATS else (0, 1, -3, 2)
+    one, two = (b.full(f"c{i}", shape, value, dtype) for i, value in enumerate(d.random.sample(values, 2)))
+    y = b.let("y", d.random.choice(BINARY), one, b.load("x", shape, dtype=dtype))
+    b.out(b.let("z", "tile.sub", y, two))
     return b.function()
 
 
@@ -247,7 +244,7 @@ def reshape_back(d: Draw) -> Function:
 
 
 def reshape_same(d: Draw) -> Function:
-    """A reshape to the tile's own shape where the valid region has gaps, so that no other rule takes it away."""
+    """A reshape to the tile's own shape, of a region with gaps, so that no other rule takes it away."""
     b, shape = Build(), d.shape()
     rows, cols = shape[-2:]
     x = b.load(
@@ -271,7 +268,7 @@ def reinterpret(d: Draw) -> Function:
 
 
 def assemble(d: Draw) -> Function:
-    """A box that is a run of rows of the collapse: pages, rows of one page, columns of all rows; at constants or a scalar."""
+    """A box that is a run of rows of the collapse: pages, rows of one page, columns of all rows."""
     b, shape = Build(), d.shape()
     dtype, rows, cols = d.dtype(), *shape[-2:]
     t = b.load("t", shape, dtype=dtype)

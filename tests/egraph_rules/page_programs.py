@@ -110,7 +110,7 @@ def spread_same(d: Draw) -> Function:
 
 
 def reshape(d: Draw) -> Function:
-    """Batch dims that are regrouped around the same pages, which are no windows of the flat form (15 elements are no whole blocks)."""
+    """Batch dims regrouped around the same pages. A page of 15 elements is no window of the flat form."""
     b, shape = Build(), (*d.batch(), 3, 5)
     x = b.load("x", shape, dtype=d.dtype())
     target = d.random.choice(((1, *shape), (*shape[:-2], 1, 3, 5), (prod(shape[:-2]), 1, 3, 5)))
@@ -132,8 +132,8 @@ def assemble(d: Draw) -> Function:
 
 
 def pack(d: Draw) -> Function:
-    """A consumer that needs the flat form of what is made page by page: an op whose operand repeats along the batch, an assemble of
-    pages that are no run."""
+    """A consumer that needs the flat form of what is made page by page: an op whose operand repeats along the
+    batch, an assemble of pages that are no run."""
     b = Build()
     if d.number % 4 == 3:
         page, dtype = d.page(), d.dtype()

@@ -1,6 +1,7 @@
-"""Every rewrite rule, found by its name, over generated programs: what it gives equals the input, and it matters.
+"""Every rewrite rule, found by its name, over generated programs: all that it gives is equal, and it matters.
 
-The programs of a rule are in `flat_programs` and `page_programs`, those on which it must not fire in `near_misses`.
+The programs of a rule are in `flat_programs` and `page_programs`, those on which it must not fire in
+`near_misses`.
 """
 
 from __future__ import annotations
@@ -29,12 +30,12 @@ NAMES = [r.name for r in rules()]
 
 #: rules that change no emitted program, and why they are there; without them the e-graph is larger
 COMPACTING = {
-    "flat.identity": "a value of rank 2 and its flat form get the same nodes by the other rules; the rule makes them one class",
+    "flat.identity": "a value of rank 2 and its flat form get equal nodes by other rules; here they are one",
     "spread.same": "a spread hands on the pages that it is given; the rule saves the class between them",
 }
 #: parts of a rule that record why it does not hold; near misses fire them
 _REASONS = ("obstacle", "stuck")
-#: parts that no program reaches: a stuck operand would have to follow the row scalar or column vector, and none does in a declared op
+#: parts that no program reaches: a stuck operand would have to follow a row scalar or a column vector
 _UNREACHED = {"flat.args.row-scalar.stuck", "flat.args.col-vector.stuck"}
 
 

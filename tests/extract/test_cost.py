@@ -22,6 +22,7 @@ from pypto_ir.types import (
     TileView,
     TupleType,
     Type,
+    UnknownType,
     dims,
     scalar_var,
     tensor_type,
@@ -393,3 +394,14 @@ def test_a_boxless_l1_load_counts_whole_blocks() -> None:
     assert cost("tile.load", (TensorType(plain.shape, F16),), plain, (), A2).traffic == (
         ("DDR->Mat", 16 * 64),
     )
+
+
+def test_a_gather_by_comparison_works_on_its_source() -> None:
+    t, found = tile(8, 64), tile(8, 8, dtype=DType.INT32)
+    price = cycles("tile.gather_compare", (t, ScalarType(F32), t), TupleType((found, found)), (), A2)
+    parts = cycles("tile.cmp", (t, t), t, (), A2) + cycles("tile.gather", (t, t, t), t, (), A2)
+    assert price == parts
+
+
+def test_freeing_a_queue_slot_moves_no_data() -> None:
+    assert cycles("system.tfree_to_aic", (tile(32, 64),), UnknownType(), (), A2) == Cycles(s=1)

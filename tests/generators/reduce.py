@@ -96,19 +96,18 @@ def _without_return(f: Function, var: Var) -> Function:
 
 
 def _blocks(block: Block) -> Iterator[Block]:
-    """A block with a run of statements left out, with uses of a tile replaced by its operand, or with one statement smaller."""
-    n = len(block)
-    size = n
+    """A block without a run of statements, without one whose uses its operand takes over, or with one that is smaller;
+    later statements first, so that what defines goes after what uses it."""
+    size = len(block)
     while size >= 1:
-        for i in range(0, n - size + 1, max(1, size // 2)):
-            if not isinstance(block[i + size - 1], Yield | Return):
-                yield (*block[:i], *block[i + size :])
+        for end in range(len(block), size - 1, -max(1, size // 2)):
+            if not isinstance(block[end - 1], Yield | Return):
+                yield (*block[: end - size], *block[end:])
         size //= 2
-    for i, s in enumerate(block):
-        for other in _forwarded(s):
-            name, by = other
-            yield (*block[:i], *(_renamed(t, name, by) for t in block[i + 1 :]))
-        for smaller in _statements(s):
+    for i in reversed(range(len(block))):
+        for name, by in _forwarded(block[i]):
+            yield (*block[:i], *(_substituted(t, {name: by}) for t in block[i + 1 :]))
+        for smaller in _statements(block[i]):
             yield (*block[:i], *smaller, *block[i + 1 :])
 
 
@@ -178,10 +177,6 @@ def _short(block: Block, i: int) -> Block:
         return block
     values = (*last.values[:i], *last.values[i + 1 :])
     return (*block[:-1], *((Yield(values),) if values else ()))
-
-
-def _renamed(s: Stmt, name: str, by: Expr) -> Stmt:
-    return _substituted(s, {name: by})
 
 
 def _substituted(s: Stmt, by: dict[str, Expr]) -> Stmt:

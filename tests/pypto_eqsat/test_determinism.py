@@ -1,4 +1,4 @@
-"""The same input gives the same bytes: in one process, and in processes that hash strings in different ways."""
+"""The same input gives the same bytes: in one process, and where strings are hashed in different ways."""
 
 from __future__ import annotations
 

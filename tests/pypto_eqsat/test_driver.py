@@ -192,7 +192,7 @@ def test_nd_program_never_leaves_as_a_result(monkeypatch: pytest.MonkeyPatch) ->
 # limits
 
 
-@pytest.mark.parametrize("name", ["add_3d", "rmsnorm_4d", "softmax_tail_4d", "kv_cache_write"])
+@pytest.mark.parametrize("name", ["add_3d", "assemble_pages", "softmax_tail_4d", "kv_cache_write"])
 @pytest.mark.parametrize("limit", [1e-9, 1e-3])
 def test_time_limit_gives_a_legal_program_or_a_refusal(name: str, limit: float) -> None:
     before = kernel(name)

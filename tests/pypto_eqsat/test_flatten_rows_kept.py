@@ -11,9 +11,11 @@ import pytest
 from helpers import (
     calls,
     const,
+    give,
     incore,
     let,
     load,
+    loop,
     lowered,
     main,
     ops,
@@ -26,7 +28,7 @@ from helpers import (
     windows,
 )
 
-from pypto_ir.stmt import Assign, Call, Eval, Program, Stmt, walk
+from pypto_ir.stmt import Assign, Call, Eval, For, Program, Stmt, walk
 
 # what belongs to the author
 
@@ -245,3 +247,91 @@ def test_value_that_is_read_after_its_buffer_was_overwritten_in_place_is_copied(
         ],
     )
     lowered(before, dearer=True)
+
+
+# buffers
+
+
+def test_carries_that_start_from_equal_fills_keep_a_buffer_each() -> None:
+    """A carry lives in the buffer of its first value: one fill for both would be overwritten."""
+
+    def build(lower: bool) -> Program:
+        shape = [4, 8] if lower else [1, 4, 8]
+        made = {"type": {"tile": [4, 8]}} if lower else {}
+        window = [1, 4, 8] if lower else None
+        body = [
+            load("t", "x", ["i", 0, 0], [1, 4, 8], **made),
+            let("a1", "tile.add", "a", "t"),
+            let("b1", "tile.maximum", "b", "t"),
+            give("a1", "b1"),
+        ]
+        return incore(
+            [tensor("x", 5, 4, 8), out("p", 1, 4, 8), out("q", 1, 4, 8)],
+            [
+                let("z", "tile.full", shape, const(0.0), dtype="FP32"),
+                let("y", "tile.full", shape, const(0.0), dtype="FP32"),
+                loop("i", [0, 5, 1], {"a": "z", "b": "y"}, body, ["r", "s"]),
+                store("p1", "r", [0, 0, 0], "p", window),
+                store("q1", "s", [0, 0, 0], "q", window),
+                ret("p1", "q1"),
+            ],
+        )
+
+    assert lowered(build(lower=False)) == build(lower=True)
+
+
+def test_equal_fills_that_are_only_read_are_one_tile() -> None:
+    before = incore(
+        [tensor("x", 2, 4, 8), out("p", 2, 4, 8)],
+        [
+            load("t", "x", [0, 0, 0], [2, 4, 8]),
+            let("z", "tile.full", [2, 4, 8], const(3.0), dtype="FP32"),
+            let("y", "tile.full", [2, 4, 8], const(3.0), dtype="FP32"),
+            let("a", "tile.add", "t", "z"),
+            let("b", "tile.mul", "a", "y"),
+            store("p1", "b", [0, 0, 0], "p"),
+            ret("p1"),
+        ],
+    )
+    assert ops(lowered(before)).count("full") == 1
+
+
+def test_pages_of_a_fill_that_are_only_read_are_one_tile() -> None:
+    """[2, 3, 4] * [1, 3, 4] has no flat form and pages of 48 bytes cannot be cut from a tile."""
+    before = incore(
+        [tensor("x", 2, 3, 4), tensor("w", 1, 3, 4), out("p", 2, 3, 4)],
+        [
+            load("t", "x", [0, 0, 0], [2, 3, 4]),
+            load("g", "w", [0, 0, 0], [1, 3, 4]),
+            let("z", "tile.full", [2, 3, 4], const(3.0), dtype="FP32"),
+            let("a", "tile.mul", "t", "g"),
+            let("b", "tile.add", "a", "z"),
+            store("p1", "b", [0, 0, 0], "p"),
+            ret("p1"),
+        ],
+    )
+    after = lowered(before, dearer=True)
+    assert ops(after).count("full") == 1 and ops(after).count("mul") == 2
+
+
+def test_pages_of_a_carried_fill_keep_a_buffer_each() -> None:
+    body = [
+        load("t", "x", ["i", 0, 0, 0], [1, 2, 3, 4]),
+        load("g", "w", ["i", 0, 0, 0], [1, 1, 3, 4]),
+        let("y", "tile.mul", "t", "g"),
+        let("a1", "tile.add", "a", "y"),
+        give("a1"),
+    ]
+    before = incore(
+        [tensor("x", 4, 2, 3, 4), tensor("w", 4, 1, 3, 4), out("p", 1, 2, 3, 4)],
+        [
+            let("z", "tile.full", [1, 2, 3, 4], const(0.0), dtype="FP32"),
+            loop("i", [0, 4, 1], {"a": "z"}, body, ["r"]),
+            store("p1", "r", [0, 0, 0, 0], "p"),
+            ret("p1"),
+        ],
+    )
+    after = lowered(before, dearer=True)
+    (around,) = (s for s in main(after).body if isinstance(s, For))
+    firsts = [carry.init for carry in around.carries]
+    assert len(set(firsts)) == len(firsts) == 2

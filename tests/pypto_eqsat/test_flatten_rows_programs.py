@@ -26,11 +26,13 @@ from helpers import (
     ops,
     out,
     program,
+    refused,
     ret,
     scalar,
     shapes,
     store,
     tensor,
+    tile,
     windows,
 )
 
@@ -322,3 +324,15 @@ def test_lowered_program_is_a_fixed_point_byte_for_byte(shape: tuple[int, ...]) 
     )
     once = optimize(before).program
     assert write_program(optimize(once).program) == write_program(once)
+
+
+# tiles from outside
+
+
+def test_parameter_that_is_an_nd_tile_is_named_in_the_refusal() -> None:
+    before = incore(
+        [tile("t", 2, 3, 8), out("out_0", 2, 3, 8)],
+        [let("y", "tile.exp", "t"), store("o", "y", [0, 0, 0], "out_0"), ret("o")],
+    )
+    refusal = refused(before, "the parameter t is a tile [2, 3, 8]")
+    assert [d.code for d in refusal.diagnostics] == ["L105"]

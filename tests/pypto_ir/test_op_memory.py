@@ -105,6 +105,21 @@ def test_a_store_of_an_undefined_cell_leaves_an_undefined_cell() -> None:
     assert content(out) == [[7.0, N]]
 
 
+def test_a_store_grows_the_valid_region_of_its_tensor() -> None:
+    part = Tensor.of("o", np.zeros((4, 2)), FP32).view((4, 2), (1, 2))
+    two = run("tile.store", Value([[1.0, 2.0]]), (1, 0), part)
+    assert (two.valid, two.buffer) == ((2, 2), part.buffer)
+    assert run("tile.store", Value([[1.0, 2.0]]), (0, 0), two) is two
+    whole = run("tile.store", Value(np.ones((2, 2))), (2, 0), two)
+    assert whole.valid == (4, 2)
+    assert run("tensor.assemble", part, Tensor.of("s", np.ones((2, 2)), FP32), (1, 0)).valid == (3, 2)
+
+
+def test_a_first_store_makes_an_empty_tensor_valid_where_it_wrote() -> None:
+    empty = Tensor.of("o", np.zeros((4, 2)), FP32).view((4, 2), (0, 2))
+    assert run("tile.store", Value([[1.0, 2.0]], valid=(1, 1)), (0, 0), empty).valid == (1, 1)
+
+
 def test_an_atomic_store_adds_and_converts() -> None:
     out = Tensor.of("o", np.ones((1, 2)), FP16)
     run("tile.store", Value([[1.5, 2.0]]), (0, 0), out, atomic="Add")

@@ -40,6 +40,26 @@ def test_views_share_the_storage_of_their_operand(
     assert 5.0 in source.data and not source.ok.all()
 
 
+@pytest.mark.parametrize("shape", [(1, 4, 3), (2, 2, 3), (4, 1, 3), (4, 3, 1), (4, 3)])
+def test_a_reshape_of_a_window_shares_its_storage_where_it_can(shape: tuple[int, ...]) -> None:
+    whole, declared = held(4, 8), find_op("tile.reshape")
+    assert declared is not None and declared.meaning is not None
+    window = Tile(whole.data[:, 2:5], whole.ok[:, 2:5], (4, 3))
+    view = declared.meaning(evaluation(declared, [window, shape], {}, tile_t(shape), True))
+    view.data[..., 0], view.ok[..., 0] = 5.0, False
+    assert 5.0 in whole.data and not whole.ok.all()
+
+
+def test_a_reshape_over_the_gaps_of_a_window_is_a_copy_by_value_only() -> None:
+    whole, declared = held(4, 8), find_op("tile.reshape")
+    assert declared is not None and declared.meaning is not None
+    window = Tile(whole.data[:, 2:5], whole.ok[:, 2:5], (4, 3))
+    flat = declared.meaning(evaluation(declared, [window, (1, 12)], {}, tile_t((1, 12))))
+    assert flat.data.tolist() == [[1.0] * 12] and not np.shares_memory(flat.data, whole.data)
+    with pytest.raises(RunError, match="with gaps"):
+        declared.meaning(evaluation(declared, [window, (1, 12)], {}, tile_t((1, 12)), True))
+
+
 @pytest.mark.parametrize("in_place", [False, True])
 def test_in_place_ops_write_the_buffer_only_in_buffer_mode(in_place: bool) -> None:
     small = held(1, 2)

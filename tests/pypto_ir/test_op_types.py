@@ -24,7 +24,6 @@ from op_support import (
 
 from pypto_ir.dtypes import DType
 from pypto_ir.expr import Binary, index
-from pypto_ir.ops.registry import all_ops
 from pypto_ir.types import (
     BOOL,
     INDEX,
@@ -390,7 +389,3 @@ def test_the_result_type_of(
     op: str, operands: tuple[Any, ...], kwargs: dict[str, Any], expected: Type
 ) -> None:
     assert infer(op, *operands, **kwargs) == expected
-
-
-def test_every_op_has_a_type_test() -> None:
-    assert {row[0] for row in TYPES} == {op.name for op in all_ops()}

@@ -1,0 +1,95 @@
+"""Programs whose valid regions end inside a tile: tails of dynamic length, and regions with gaps.
+
+A region that is no run of rows has no flat form and goes page by page; a tail is padded, or kept as it is.
+"""
+
+from __future__ import annotations
+
+import pytest
+from helpers import (
+    assert_all_2d,
+    const,
+    flat,
+    give,
+    incore,
+    let,
+    load,
+    loop,
+    lowered,
+    ops,
+    out,
+    ret,
+    scalar,
+    shapes,
+    store,
+    tensor,
+    windows,
+)
+
+from pypto_ir.stmt import Program
+
+
+@pytest.mark.parametrize(("rows", "valid"), [(3, "v"), (16, 10)])
+def test_region_with_gaps_is_taken_page_by_page(rows: int, valid: int | str) -> None:
+    """Valid [2, 10, 8] of [2, 16, 8]: rows 10 to 15 of page 0 hold nothing, row 16 does."""
+    before = incore(
+        [tensor("x", 2, rows, 8), scalar("v", range=(1, 3)), out("out_0", 2, rows, 8)],
+        [
+            load("t", "x", [0, 0, 0], (2, rows, 8), [2, valid, 8]),
+            let("y", "tile.exp", "t"),
+            store("o", "y", [0, 0, 0], "out_0"),
+            ret("o"),
+        ],
+    )
+    after = lowered(before, dearer=True)
+    assert set(shapes(after).values()) == {(rows, 8)}
+    assert ops(after).count("exp") == 2
+
+
+def test_region_with_gaps_is_carried_and_branched_on_page_by_page() -> None:
+    body = [
+        load("t", "x", [0, 0, 0], (2, 16, 8), [2, 10, 8]),
+        {
+            "if": "k > 0",
+            "then": [let("e", "tile.add", "a", "t"), give("e")],
+            "else": [let("f", "tile.sub", "a", "t"), give("f")],
+            "results": ["a1"],
+        },
+        give("a1"),
+    ]
+    before = incore(
+        [tensor("x", 2, 16, 8), out("out_0", 2, 16, 8)],
+        [
+            load("z", "x", [0, 0, 0], (2, 16, 8), [2, 10, 8]),
+            loop("k", [0, 3, 1], {"a": "z"}, body, ["r"]),
+            store("o", "r", [0, 0, 0], "out_0"),
+            ret("o"),
+        ],
+    )
+    after = lowered(before, dearer=True)
+    assert_all_2d(after)
+    assert windows(after) == [[1, 10, 8], [1, 10, 8]]
+
+
+def test_tail_is_padded_before_it_is_summed() -> None:
+    def build(lower: bool) -> Program:
+        made = {"type": flat(4, 8)} if lower else {}
+        body = [
+            {"let": "v", "expr": "min(4, n - c)"},
+            load("t", "x", [0, "c", 0], [1, 4, 8], [1, "v", 8], **made),
+            let("p", "tile.fillpad", "t", pad_value="zero"),
+            let("a1", "tile.add", "a", "p"),
+            give("a1"),
+        ]
+        zeros = let("z", "tile.full", [4, 8] if lower else [1, 4, 8], const(0.0), dtype="FP32")
+        return incore(
+            [tensor("x", 1, 20, 8), scalar("n", range=(1, 20)), out("out_0", 1, 4, 8)],
+            [
+                zeros,
+                loop("c", [0, "n", 4], {"a": "z"}, body, ["r"]),
+                store("o", "r", [0, 0, 0], "out_0", [1, 4, 8] if lower else None),
+                ret("o"),
+            ],
+        )
+
+    assert lowered(build(lower=False)) == build(lower=True)
