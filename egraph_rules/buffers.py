@@ -116,27 +116,60 @@ def _sources(value: object, e: Expr) -> list[str]:
 
 
 def aliased_params(program: Program) -> dict[str, tuple[tuple[str, str], ...]]:
-    """For each function, the pairs of tensor parameters that some call passes one buffer."""
+    """For each function, the pairs of tensor parameters that some call may pass one buffer."""
     result: dict[str, dict[tuple[str, str], None]] = {}
     for caller in program.functions:
         calls = [
             s.value for s in walk(caller.body)
             if isinstance(s, Assign | Eval) and isinstance(s.value, FunctionCall | Submit)
         ]  # fmt: skip
-        if not calls:
-            continue
-        own = buffers(caller)
+        own = _origins(caller) if calls else {}
         for call in calls:
             callee = program.function(call.function)
             if callee is None:
                 continue
-            first: dict[str, str] = {}
-            for param, arg in zip(callee.params, call.args, strict=False):
-                for name in _tensors(arg):
-                    other = first.setdefault(own.of(name), param.var.name)
-                    if other != param.var.name:
-                        result.setdefault(callee.name, {})[(other, param.var.name)] = None
+            passed = [
+                (param.var.name, {o for name in _tensors(arg) for o in own.get(name, {name})})
+                for param, arg in zip(callee.params, call.args, strict=False)
+            ]
+            for i, (a, first) in enumerate(passed):
+                for b, second in passed[i + 1 :]:
+                    if first & second:
+                        result.setdefault(callee.name, {})[(a, b)] = None
     return {name: tuple(pairs) for name, pairs in result.items()}
+
+
+def _origins(function: Function) -> dict[str, set[str]]:
+    """The buffers that each tensor value may lie in, named after what made them; a call's result lies in some argument's, or in one of
+    its own."""
+    found: dict[str, set[str]] = {}
+    links: list[tuple[str, list[str]]] = []
+    for s in walk(function.body):
+        if isinstance(s, Assign):
+            sources = [n for e in value_exprs(s.value) for n in _sources(s.value, e)]
+            links += [(t.name, [*sources, *([t.name] if isinstance(s.value, FunctionCall | Submit) else [])]) for t in s.targets]
+        elif isinstance(s, For | While):
+            last = terminator(s.body)
+            yields = last.values if isinstance(last, Yield) else ()
+            for i, carry in enumerate(s.carries):
+                into = [n for e in (carry.init, *yields[i : i + 1]) for n in _tensors(e)]
+                links.append((carry.var.name, into))
+                links += [(r.name, [carry.var.name]) for r in s.results[i : i + 1]]
+        elif isinstance(s, If):
+            for arm in blocks(s):
+                last = terminator(arm)
+                if isinstance(last, Yield):
+                    links += [(r.name, _tensors(v)) for r, v in zip(s.results, last.values, strict=False)]
+    changed = True
+    while changed:
+        changed = False
+        for name, sources in links:
+            known = found.setdefault(name, set())
+            new = {o for n in sources for o in (found.get(n, {n}) if n != name else {n})} or {name}
+            if not new <= known:
+                known |= new
+                changed = True
+    return found
 
 
 def written(s: Stmt, found: Buffers) -> tuple[str, ...]:

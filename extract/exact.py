@@ -70,7 +70,11 @@ class _Model:
         self.take = [self.model.new_bool_var(f"y{i}") for i in range(len(problem.candidates))]
         for d in problem.roots:
             self.model.add_bool_or([self.take[j] for j in problem.servers(d)])
+        live = {i for members in problem.by_class.values() for i in members}
         for i, k in enumerate(problem.candidates):
+            if i not in live:
+                self.model.add(self.take[i] == 0)
+                continue
             for d in (*k.demands, *k.obligations):
                 self.model.add_bool_or([self.take[j] for j in problem.servers(d) if j != i] + [self.take[i].negated()])
         self.scale = self.objective()

@@ -71,11 +71,26 @@ class Problem:
         found = []
         for i in self.by_class.get(d.c, ()):
             k = self.candidates[i]
-            if not self.regions.inside(d.region, k.region) or (d.consumed and self.regions.loop(d.region) != self.regions.loop(k.region)):
-                continue
-            if k.position <= self.regions.lifted(d.region, d.position, k.region):
+            if self.regions.inside(d.region, k.region) and k.position <= self.regions.lifted(d.region, d.position, k.region):
                 found.append(i)
+        if d.consumed:
+            # an instance of this trip, where there is one; else the op gets a copy of the one that stands outside
+            loop = self.regions.loop(d.region)
+            return [i for i in found if self.regions.loop(self.candidates[i].region) == loop] or found
         return found
+
+    def prune(self) -> None:
+        """Leave out candidates that read something which no candidate provides there."""
+        while True:
+            dead = {
+                i
+                for members in self.by_class.values()
+                for i in members
+                if not all(self.servers(d) for d in (*self.candidates[i].demands, *self.candidates[i].obligations))
+            }
+            if not dead:
+                return
+            self.by_class = {c: [i for i in members if i not in dead] for c, members in self.by_class.items()}
 
     def cost(self, chosen: list[int]) -> float:
         """The objective of a set of candidates."""
@@ -152,6 +167,7 @@ class _Builder:
         self.write_handovers()
         for c, region in sorted(self.first, key=lambda k: (self.first[k], k)):
             self.write(c, region)
+        self.out.prune()
 
     # where the author computes, and where the skeleton reads
 
@@ -229,9 +245,7 @@ class _Builder:
         moved = False
         for number, option in enumerate(self.out.choice.options.get(d.c, ())):
             for region in self.legal_regions(option.node, d):
-                wanted = self.places.lifted(d.region, d.position, region)
-                anchor = self.anchors.get((d.c, region))
-                place = anchor if anchor is not None and anchor <= wanted else wanted
+                place = self.place(d, region)
                 if place < self.first.get((d.c, region), place + 1):
                     self.first[(d.c, region)] = place
                     moved = True
@@ -258,13 +272,18 @@ class _Builder:
         result: list[int] = []
         free, total = True, self.total(node)
         for region in self.places.ancestors(d.region):
-            if not self.available(node, region, self.places.lifted(d.region, d.position, region)):
-                break
             # where the author computes the value, so may we, whatever lies between
-            if free or (d.c, region) in self.anchors:
+            allowed = free or (d.c, region) in self.anchors
+            if allowed and self.available(node, region, self.place(d, region)):
                 result.append(region)
             free = free and (total or self.places.items[region].sure)
         return result
+
+    def place(self, d: Demand, region: int) -> int:
+        """Where a region would materialise a class for a demand: the author's statement, or the statement that asks for it."""
+        wanted = self.places.lifted(d.region, d.position, region)
+        anchor = self.anchors.get((d.c, region))
+        return anchor if anchor is not None and anchor <= wanted else wanted
 
     def available(self, node: ENode, region: int, position: int) -> bool:
         exprs, load = self.named(node)

@@ -20,7 +20,7 @@ from extract.choice import FORMS, Choice, choose, with_option
 from extract.cleanup import without_dead_tiles
 from extract.emit import NotAvailable, emit
 from extract.legal import is_two_d, refusals
-from extract.plan import greedy, plan
+from extract.plan import Plan, greedy, plan
 from extract.problem import problem
 from extract.repair import linear
 from extract.target import load_target
@@ -69,12 +69,16 @@ def choices(graph: Graph) -> Iterator[Choice]:
         assert len(queue) <= MOST
 
 
+def planned(graph: Graph, choice: Choice) -> Plan:
+    """The plan that carries out a greedy choice."""
+    question = problem(graph, choice, TARGET)
+    return plan(question, greedy(question, choice))
+
+
 def emitted(graph: Graph, choice: Choice) -> Function | None:
     """The repaired function of a choice, or None where some chosen node cannot stand where it is needed."""
     try:
-        question = problem(graph, choice, TARGET)
-        arranged = plan(question, greedy(question, choice))
-        function, problems = linear(without_dead_tiles(emit(graph, choice, arranged)))
+        function, problems = linear(without_dead_tiles(emit(graph, choice, planned(graph, choice))))
     except NotAvailable:
         return None
     return None if problems else function

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from alternatives import TARGET, difference
+from alternatives import TARGET, difference, planned
 from building import Build
 
 from egraph_rules.graph import ENode, Graph, saturated
@@ -217,27 +217,36 @@ def _with_leaf(graph: Graph, choice: Choice, value: str, only: bool) -> Choice:
     return replace(choice, options={**choice.options, c: [option, *(() if only else choice.options[c])]})
 
 
+def _emitted_with_leaf(graph: Graph, choice: Choice, value: str, only: bool) -> Function:
+    """The function of a plan that takes the carried tile for a value outside of the loop."""
+    wrong, arranged = _with_leaf(graph, choice, value, only), planned(graph, choice)
+    c = graph.flat[graph.encoded.numbers[value]]
+    arranged.options[(c, 0)] = wrong.options[c][0]
+    return emit(graph, wrong, arranged)
+
+
 def test_option_that_its_place_does_not_see_falls_back_to_the_next() -> None:
     graph = saturated(carried())
     choice = choose(graph, TARGET, class_weights(graph), "flat")
-    wanted = emit(graph, choice)
-    assert emit(graph, _with_leaf(graph, choice, "y", only=False)) == wanted
+    wanted = emit(graph, choice, planned(graph, choice))
+    assert _emitted_with_leaf(graph, choice, "y", only=False) == wanted
     with pytest.raises(NotAvailable):
-        emit(graph, _with_leaf(graph, choice, "y", only=True))
+        _emitted_with_leaf(graph, choice, "y", only=True)
 
 
 def test_option_taken_back_leaves_no_name_and_no_statement_behind() -> None:
     graph = saturated(carried())
     choice = choose(graph, TARGET, class_weights(graph), "flat")
-    made = emit(graph, _with_leaf(graph, choice, "y", only=False))
-    assert names(made) == names(emit(graph, choice)) and "y" in names(made)
+    made = _emitted_with_leaf(graph, choice, "y", only=False)
+    assert names(made) == names(emit(graph, choice, planned(graph, choice))) and "y" in names(made)
 
 
 def test_carried_tile_is_named_for_every_page_or_keeps_its_name() -> None:
     graph = saturated(carried())
     weights = class_weights(graph)
     for form, expected in (("flat", ["acc"]), ("pages", ["acc_0", "acc_1"])):
-        made = emit(graph, choose(graph, TARGET, weights, form))  # type: ignore[arg-type]
+        choice = choose(graph, TARGET, weights, form)  # type: ignore[arg-type]
+        made = emit(graph, choice, planned(graph, choice))
         (loop,) = (s for s in made.body if isinstance(s, For))
         assert [c.var.name for c in loop.carries] == expected
         assert len(loop.results) == len(expected)
@@ -285,7 +294,7 @@ def test_forced_store_by_pages_equals_the_flat_one() -> None:
     for number in range(len(choice.options[root])):
         made = with_option(graph, choice, root, number)
         assert made is not None
-        emitted = without_dead_tiles(emit(graph, made))
+        emitted = without_dead_tiles(emit(graph, made, planned(graph, made)))
         assert difference(function, emitted) is None
         ops.add(len(calls(emitted, "tile.store")))
     assert ops == {1, 2}
