@@ -45,7 +45,6 @@ class Calls:
         self.exprs, self.r, self.functions = exprs, exprs.r, functions
         self.literals = Literals(exprs)
         self.sugar = sugar
-        self.deduced: dict[object, Type] = {}
 
     def call(self, node: ast.Call) -> Call | FunctionCall | Submit | Expr:
         """What a call expression is; `Bad` after reporting."""
@@ -150,13 +149,8 @@ class Calls:
     def type_of(self, call: Call, node: ast.AST, annotated: bool) -> Type:
         """The deduced type of an op call: unknown for an op that the registry does not know. A refusal is an
         error, or a warning where an annotation gives the type."""
-        key = self._key(call)
-        if key is not None:
-            found = self.deduced.get(key)
-            if found is not None:
-                return found
         try:
-            t = infer_call(call)
+            return infer_call(call)
         except KeyError:
             return UnknownType()
         except OpError as fault:
@@ -164,12 +158,6 @@ class Calls:
                 self.r.warn("P502", node, fault.message, fault.help)
                 return UnknownType()
             self.r.fail("P402", node, fault.message, fault.help)
-        if key is not None:
-            self.deduced[key] = t
-        return t
-
-    def _key(self, call: Call) -> object | None:
-        return None
 
     # ---- functions -----------------------------------------------------------------------------------------
 

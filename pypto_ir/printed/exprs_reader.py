@@ -85,14 +85,16 @@ class Exprs:
     def exprs(self, nodes: list[ast.expr]) -> tuple[Expr, ...]:
         return tuple([self.expr(node) for node in nodes])
 
-    def dims(self, node: ast.expr, what: str) -> tuple[Expr, ...]:
-        """A list of integer expressions: a shape, extents, strides."""
+    def dims(self, node: ast.expr, what: str, low: int = 0) -> tuple[Expr, ...]:
+        """A list of integer expressions whose constants are at least `low`: a shape, extents, strides."""
         if not isinstance(node, ast.List | ast.Tuple):
             self.r.fail("P301", node, f"found {shown(node)}, allowed as {what} is a list `[..]`")
         items = self.exprs(node.elts)
         for item, at in zip(items, node.elts, strict=True):
-            if not (isinstance(item, Const) and item.dtype is DType.INDEX):
+            if type(item) is not Const or item.dtype is not DType.INDEX:
                 self.integer(item, at, f"part of {what}")
+            if type(item) is Const and item.value < low:
+                self.r.fail("P303", at, f"found {item.value} in {what}, allowed are {low} and more")
         return items
 
     def integer(self, e: Expr, node: ast.expr, what: str) -> Expr:
