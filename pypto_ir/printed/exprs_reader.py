@@ -128,7 +128,7 @@ class Exprs:
             return self._name(node)  # type: ignore[arg-type]
         if self.known and id(node) in self.known:
             return self.known.pop(id(node))
-        if depth > MAX_DEPTH:
+        if depth >= MAX_DEPTH - 1:
             self.r.fail("P003", node, f"an expression is nested more than {MAX_DEPTH} levels deep")
         match node:
             case ast.BinOp(left=left, op=op, right=right) if type(op) in _BINARY:
