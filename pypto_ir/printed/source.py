@@ -58,7 +58,10 @@ class Source:
         except SyntaxError as fault:
             deep = "too many nested" in fault.msg or "too many levels" in fault.msg
             message = f"not Python: {fault.msg}" if not deep else f"nested too deeply: {fault.msg}"
+            odd = _ODD.search(text) if fault.lineno is None else None
             line, column = fault.lineno or 1, max(fault.offset or 1, 1)
+            if odd is not None:
+                line, column = self.position(odd.start())
             raise self._refused("P003" if deep else "P002", message, line, column) from None
         except (RecursionError, MemoryError):
             message = "an expression is nested more deeply than Python's parser takes"
