@@ -20,6 +20,8 @@ from tests.generators import property as promises
 from tests.generators.property import accepted
 
 EXAMPLES = 300
+#: about the most statements of a function: these runs are short, long ones are for `benchmarks.fuzz`
+STATEMENTS = 7
 #: programs of the test of what the generator covers, and least part of them that is not refused
 SAMPLE, LOWERED = 60, 0.6
 
@@ -37,11 +39,11 @@ SORTING = {"tile.sort32", "tile.mrgsort_format1"}
     suppress_health_check=list(HealthCheck),
 )
 def test_a_random_program_is_lowered_as_promised_or_refused_with_a_reason(source: random.Random) -> None:
-    check(random_program(source))
+    check(random_program(source, STATEMENTS))
 
 
 def test_most_random_programs_are_lowered_and_compared_by_running_them() -> None:
-    outcomes = [check(random_program(random.Random(seed))) for seed in range(1000, 1000 + SAMPLE)]
+    outcomes = [check(random_program(random.Random(seed), STATEMENTS)) for seed in range(1000, 1000 + SAMPLE)]
     lowered = [o for o in outcomes if not o.refused]
     assert len(lowered) >= LOWERED * SAMPLE, Counter(code for o in outcomes for code in o.codes)
     assert sum(o.ran for o in lowered) >= 0.9 * sum(o.changed for o in lowered) > 0.5 * len(lowered)
