@@ -1,4 +1,6 @@
-"""One function from N-D to 2-D: saturate, choose, emit, repair, and keep the author's function where nothing is gained."""
+"""One function from N-D to 2-D: saturate, choose, emit, repair, place in memory, and keep the author's
+function where nothing is gained.
+"""
 
 from __future__ import annotations
 
@@ -7,13 +9,14 @@ from dataclasses import dataclass, field
 
 from egraph_rules.engine import Limits, Report, UnsoundRule
 from egraph_rules.graph import Graph, saturated
+from extract.allocate import Allocation, allocate, capacity_faults
 from extract.bound import lower_bound
 from extract.choice import FORMS, Choice, Form, choose
 from extract.cleanup import without_dead_tiles
 from extract.emit import NotAvailable, emit
 from extract.explain import obstacles
 from extract.legal import is_two_d, refusals
-from extract.price import price
+from extract.price import Price, price
 from extract.repair import linear
 from extract.target import Target
 from extract.trips import DEFAULT_TRIPS
@@ -26,13 +29,16 @@ declare(X001="a rewrite rule united values of different shapes", X002="a chosen 
 
 @dataclass(slots=True)
 class Lowered:
-    """A lowered function: costs in the units of the cost model, `changed` False where the author's function stayed."""
+    """A lowered function, its price and the places of its tiles: costs in the units of the cost model,
+    `changed` False where the author's function stayed."""
 
     function: Function
     cost: float
     input_cost: float
     lower_bound: float
     changed: bool
+    price: Price
+    allocation: Allocation
     classes: int = 0
     nodes: int = 0
     report: Report = field(default_factory=Report)
@@ -47,7 +53,8 @@ def lower(
     default_trips: int = DEFAULT_TRIPS,
     without: frozenset[str] = frozenset(),
 ) -> Lowered:
-    """The cheapest 2-D form of an in-core function that the rules give. Raises `Refused` where there is none."""
+    """The cheapest 2-D form of an in-core function that the rules give and the target can hold. Raises
+    `Refused` where there is none."""
     found = refusals(function)
     if found:
         raise Refused(found)
@@ -65,16 +72,35 @@ def lower(
     preferred: tuple[Form, ...] = FORMS if graph.encoded.handovers else ()
     choices = [*(c for c in (choose(graph, target, weights, form) for form in preferred) if not c.missing), free]
     clock.lap("choose")
-    emitted = min(_all_emitted(graph, choices), key=lambda f: price(f, target, default_trips).cost)
+    emitted = _all_emitted(graph, choices)
     clock.lap("emit")
-    before, after = price(function, target, default_trips).cost, price(emitted, target, default_trips).cost
+    before = price(function, target, default_trips)
+    priced = [(function, before)] if is_two_d(function) else []
+    priced += [(f, price(f, target, default_trips)) for f in emitted]
+    priced.sort(key=lambda pair: pair[1].cost)
     bound = lower_bound(graph, free, target, weights, default_trips)
-    keep = before <= after and is_two_d(function)
-    cost = before if keep else after
     clock.lap("price")
+    chosen, chosen_price, allocation = _first_that_fits(priced, target)
+    clock.lap("allocate")
+    cost = chosen_price.cost
     return Lowered(
-        function if keep else emitted, cost, before, min(bound, cost), not keep, len(graph.classes), _rows(graph), graph.report, clock.laps
-    )
+        chosen, cost, before.cost, min(bound, cost), chosen is not function, chosen_price, allocation,
+        len(graph.classes), _rows(graph), graph.report, clock.laps,
+    )  # fmt: skip
+
+
+def _first_that_fits(
+    priced: list[tuple[Function, Price]], target: Target
+) -> tuple[Function, Price, Allocation]:
+    """The first function whose tiles the target can hold. Raises `Refused` with what is too large in the very
+    first one where no function fits."""
+    faults: list[Diagnostic] = []
+    for function, its_price in priced:
+        allocation = allocate(function, target)
+        if allocation.fits:
+            return function, its_price, allocation
+        faults = faults or capacity_faults(function, allocation)
+    raise Refused(faults)
 
 
 def _all_emitted(graph: Graph, choices: list[Choice]) -> list[Function]:
