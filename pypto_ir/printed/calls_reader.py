@@ -38,6 +38,19 @@ declare(
 SUBMIT_FIELDS = ("deps", "core_num", "sync_start", "allow_early_resolve", "predicate", "dumps", "device")
 
 
+#: keyword arguments that may stand among the operands, in their order
+_WORDS = {
+    "tile.cast": ("target_type",),
+    "tensor.cast": ("target_type",),
+    "tile.create": ("dtype", "target_memory"),
+    "tensor.create": ("dtype",),
+    "tile.full": ("dtype",),
+    "tensor.full": ("dtype",),
+    "tile.move": ("target_memory",),
+    "array.create": ("dtype",),
+}
+
+
 class Calls:
     """Reads the calls of one function; `functions` are the signatures of the program."""
 
@@ -87,11 +100,25 @@ class Calls:
         if name in LEADING_KEYWORD and nodes:
             leading = ((LEADING_KEYWORD[name], self.literals.literal(nodes[0], "Mem")),)
             nodes = nodes[1:]
+        if any(type(n) is ast.Attribute for n in nodes):
+            leading, nodes = self._words(name, nodes, leading)
         kwargs = (*leading, *self.literals.keywords(named, OF_KWARG)) if named or leading else ()
         args = self._args(op, nodes, kwargs)
         if placed:
             args = self._with_placed(op, args, placed, kwargs, node)
         return Call(name, args, kwargs, attrs)
+
+    def _words(self, name: str, nodes: list[ast.expr], leading: Keywords) -> tuple[Keywords, list[ast.expr]]:
+        """Members of enumerations among the operands as keyword arguments: `pl.tile.cast(t, pl.FP16)`."""
+        keys = iter(_WORDS.get(name, ()))
+        rest: list[ast.expr] = []
+        for node in nodes:
+            key = next(keys, None) if type(node) is ast.Attribute else None
+            if key is None:
+                rest.append(node)
+            else:
+                leading = (*leading, (key, self.literals.literal(node, OF_KWARG[key])))
+        return leading, rest
 
     def _args(self, op: OpDef | None, nodes: list[ast.expr], kwargs: Keywords) -> tuple[Expr, ...]:
         args: list[Expr] = []

@@ -261,14 +261,17 @@ class Exprs:
             return self._typed_constant(node, depth)
         if path in (("pl", "min"), ("pl", "max")) and len(node.args) == 2 and not node.keywords:
             a, b = (self.value(arg, depth + 1) for arg in node.args)
-            if not isinstance(a, Expr) or dtype_of(a) is not None:
+            if not isinstance(a, Expr) or not isinstance(type_of(a), TileType | TensorType):
                 return self.join(path[1], a, b, node)
+            self.keep(node.args[0], a)
+            self.keep(node.args[1], b)
         if path == ("abs",) and len(node.args) == 1 and not node.keywords:
             return Unary("abs", self._scalar(node.args[0], depth))
         if path == ("pl", "cast") and node.args:
             operand = self.value(node.args[0], depth + 1)
             if not isinstance(operand, Expr) or not isinstance(type_of(operand), TileType | TensorType):
                 return self._cast(node, typed(operand))
+            self.keep(node.args[0], operand)
         if path == ("float",) and len(node.args) == 1 and isinstance(node.args[0], ast.Constant):
             word = node.args[0].value
             if word in ("inf", "-inf", "nan"):
@@ -276,6 +279,11 @@ class Exprs:
         if self.call is None:
             self.r.fail("P301", node, "found a call, which has no place here")
         return self.call(node)
+
+    def keep(self, node: ast.expr, value: Expr | Bare) -> None:
+        """Remember the value of a node that will be read again, so that a call in it is bound once."""
+        if not isinstance(node, ast.Name | ast.Constant):
+            self.known[id(node)] = value
 
     def _scalar(self, node: ast.expr, depth: int) -> Expr:
         e = typed(self.value(node, depth + 1))
