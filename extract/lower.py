@@ -80,7 +80,7 @@ def lower(
     priced.sort(key=lambda pair: pair[1].cost)
     bound = lower_bound(graph, free, target, weights, default_trips)
     clock.lap("price")
-    chosen, chosen_price, allocation = _first_that_fits(priced, target)
+    chosen, chosen_price, allocation = first_that_fits(priced, target)
     clock.lap("allocate")
     cost = chosen_price.cost
     return Lowered(
@@ -89,7 +89,7 @@ def lower(
     )  # fmt: skip
 
 
-def _first_that_fits(
+def first_that_fits(
     priced: list[tuple[Function, Price]], target: Target
 ) -> tuple[Function, Price, Allocation]:
     """The first function whose tiles the target can hold. Raises `Refused` with what is too large in the very
