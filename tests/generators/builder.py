@@ -167,7 +167,8 @@ class Builder:
 
     def count(self, low: int, high: int) -> Bounded:
         """A scalar parameter between the bounds."""
-        known = [b for b in self.frames[0].bounded if low <= b.low and b.high <= high]
+        own = {p.var.name for p in self.params}
+        known = [b for b in self.frames[0].bounded if b.var.name in own and low <= b.low and b.high <= high]
         if known and self.chance(50):
             return self.choose(known)
         b = Bounded(scalar_var(self.fresh("n")), low, high)
