@@ -23,6 +23,7 @@ _FAMILIES = {
     "T": "Types and ops",
     "V": "The 2-D form and linear buffers",
     "L": "Lowering",
+    "M": "Memories of the target",
     "R": "Running a program",
     "U": "Command line, files and targets",
     "W": "Warnings",

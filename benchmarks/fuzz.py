@@ -2,9 +2,9 @@
 
     python -m benchmarks.fuzz --programs 10000 --seed 1 --jobs 2 --save failures
 
-checks the programs of seeds 1 .. 10000 and prints how many were lowered, how refusals distribute over codes and ops, and
-every failure with its seed. With `--save`, a failing program is written there as `<kind>-<seed>.json`, made smaller
-first with `--reduce`. Exit code 1 where a promise was broken.
+checks the programs of seeds 1 .. 10000 and prints how many were lowered, how refusals distribute over codes
+and ops, and every failure with its seed. With `--save`, a failing program is written there as
+`<kind>-<seed>.json`, made smaller first with `--reduce`. Exit code 1 where a promise was broken.
 """
 
 from __future__ import annotations
@@ -48,7 +48,11 @@ def examine(program: Program) -> tuple[str, str, bool]:
         return failure.kind, str(failure), True
     except Exception as error:
         place = traceback.extract_tb(error.__traceback__)[-1]
-        return f"crash-{type(error).__name__}", f"{error!r} at {Path(place.filename).name}:{place.lineno}", True
+        return (
+            f"crash-{type(error).__name__}",
+            f"{error!r} at {Path(place.filename).name}:{place.lineno}",
+            True,
+        )
     if outcome.refused:
         return "refused", f"{'+'.join(outcome.codes)}: {_stem(outcome.message)}", False
     if not outcome.changed:
@@ -69,7 +73,9 @@ def examine_seeds(seeds: range, most: int, smaller: bool) -> list[Finding]:
             program = random_program(random.Random(seed), most)
         except Exception as error:
             place = traceback.extract_tb(error.__traceback__)[-1]
-            found.append(Finding(seed, "generator", f"{error!r} at {place.filename}:{place.lineno}", failed=True))
+            found.append(
+                Finding(seed, "generator", f"{error!r} at {place.filename}:{place.lineno}", failed=True)
+            )
             continue
         kind, detail, failed = examine(program)
         if failed and smaller:
@@ -83,7 +89,9 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--programs", type=int, default=10000, help="how many (default 10000)")
     parser.add_argument("--seed", type=int, default=1, help="the first seed (default 1)")
     parser.add_argument("--jobs", type=int, default=2, help="parallel processes (default 2)")
-    parser.add_argument("--statements", type=int, default=12, help="about the most statements of a function (default 12)")
+    parser.add_argument(
+        "--statements", type=int, default=12, help="about the most statements of a function (default 12)"
+    )
     parser.add_argument("--save", type=Path, help="folder for failing programs")
     parser.add_argument("--reduce", action="store_true", help="make failing programs smaller")
     args = parser.parse_args(argv)
@@ -94,7 +102,9 @@ def main(argv: list[str] | None = None) -> int:
     started, kinds, reasons, failures = time.monotonic(), Counter[str](), Counter[str](), 0
     context = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(args.jobs, mp_context=context) as pool:
-        results = pool.map(examine_seeds, chunks, [args.statements] * len(chunks), [args.reduce] * len(chunks))
+        results = pool.map(
+            examine_seeds, chunks, [args.statements] * len(chunks), [args.reduce] * len(chunks)
+        )
         for number, findings in enumerate(results, 1):
             for f in findings:
                 kinds[f.kind] += 1
@@ -106,7 +116,11 @@ def main(argv: list[str] | None = None) -> int:
                     _save(args.save, f)
             if number % 10 == 0:
                 seconds = time.monotonic() - started
-                print(f"{sum(kinds.values())} programs, {failures} failures, {seconds:.0f} s", file=sys.stderr, flush=True)
+                print(
+                    f"{sum(kinds.values())} programs, {failures} failures, {seconds:.0f} s",
+                    file=sys.stderr,
+                    flush=True,
+                )
     _report(kinds, reasons, time.monotonic() - started)
     return 1 if failures else 0
 

@@ -19,6 +19,7 @@ from extract.choice import Choice, Option, pack_entry
 from extract.machine import fill_call, page_call, separate_pages, tile_call, tuple_of, typed
 from extract.names import Names
 from extract.plan import Plan
+from extract.problem import written_operands
 from pypto_ir.expr import Expr, Var, variables
 from pypto_ir.ops.registry import OpError
 from pypto_ir.stmt import Assign, Call, Eval, Return, Stmt, Yield, definitions, value_exprs, walk
@@ -38,6 +39,7 @@ class Frame:
 
     tiles: dict[int, Var] = field(default_factory=dict)
     pages: dict[tuple[int, int], Var] = field(default_factory=dict)
+    equal: dict[tuple[int, tuple[str, ...]], Var] = field(default_factory=dict)
     names: set[str] = field(default_factory=set)
 
 
@@ -208,9 +210,17 @@ class Elaborator:
             return operands[0]
         c, number = key
         self.check(node)
+        shared = (c, tuple(o.name for o in operands if isinstance(o, Var)))
+        if node.name == "OpEach" and not written_operands(self.graph, node):
+            # pages of equal operands are one tile
+            for frame in reversed(self.frames):
+                if shared in frame.equal:
+                    return frame.equal[shared]
         call, made = page_call(self.graph, node, number, operands)
         # a page cut from a whole tile belongs to its reader, any other page to the value that it is a part of
-        return self.assign(self.names.derived(self.hint(c), str(number)), call, made, None if node.name == "RowsOf" else c)
+        var = self.assign(self.names.derived(self.hint(c), str(number)), call, made, None if node.name == "RowsOf" else c)
+        self.remember(self.frames[-1].equal, shared, var)
+        return var
 
     def assign(self, name: str, call: Call, made: Type, c: int | None) -> Var:
         for e in (*value_exprs(call), *type_exprs(made)):

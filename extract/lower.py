@@ -1,4 +1,6 @@
-"""One function from N-D to 2-D: saturate, choose, emit, repair, and keep the author's function where nothing is gained."""
+"""One function from N-D to 2-D: saturate, choose, emit, repair, place in memory, and keep the author's
+function where nothing is gained.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +9,7 @@ from dataclasses import dataclass, field
 
 from egraph_rules.engine import Limits, Report, UnsoundRule
 from egraph_rules.graph import Graph, saturated
+from extract.allocate import Allocation, allocate, capacity_faults
 from extract.bound import lower_bound
 from extract.choice import FORMS, Form, choose
 from extract.cleanup import without_dead_tiles
@@ -15,7 +18,7 @@ from extract.emit import NotAvailable, emit
 from extract.explain import obstacles
 from extract.legal import is_two_d, refusals
 from extract.plan import greedy, plan
-from extract.price import price
+from extract.price import Price, price
 from extract.problem import Problem, problem
 from extract.repair import linear
 from extract.target import Target
@@ -29,13 +32,16 @@ declare(X001="a rewrite rule united values of different shapes", X002="a chosen 
 
 @dataclass(slots=True)
 class Lowered:
-    """A lowered function: costs in the units of the cost model, `changed` False where the author's function stayed."""
+    """A lowered function, its price and the places of its tiles: costs in the units of the cost model,
+    `changed` False where the author's function stayed."""
 
     function: Function
     cost: float
     input_cost: float
     lower_bound: float
     changed: bool
+    price: Price
+    allocation: Allocation
     classes: int = 0
     nodes: int = 0
     report: Report = field(default_factory=Report)
@@ -51,7 +57,8 @@ def lower(
     without: frozenset[str] = frozenset(),
     solve_seconds: float = SOLVE_SECONDS,
 ) -> Lowered:
-    """The cheapest 2-D form of an in-core function that the rules give. Raises `Refused` where there is none."""
+    """The cheapest 2-D form of an in-core function that the rules give and the target can hold. Raises
+    `Refused` where there is none."""
     found = refusals(function)
     if found:
         raise Refused(found)
@@ -71,32 +78,56 @@ def lower(
     question = problem(graph, free, target, default_trips)
     decision = decide(question, choices, lower_bound(graph, free, target, weights, default_trips), solve_seconds)
     clock.lap("choose")
-    emitted = _first_emitted(question, [decision.chosen, *(greedy(question, c) for c in choices)])
+    emitted = _all_emitted(question, [decision.chosen, *(greedy(question, c) for c in choices)])
     clock.lap("emit")
-    before, after = price(function, target, default_trips).cost, price(emitted, target, default_trips).cost
-    bound = decision.bound
-    keep = before <= after and is_two_d(function)
-    cost = before if keep else after
+    before = price(function, target, default_trips)
+    priced = [(function, before)] if is_two_d(function) else []
+    priced += [(f, price(f, target, default_trips)) for f in emitted]
+    priced.sort(key=lambda pair: pair[1].cost)
     clock.lap("price")
+    chosen, chosen_price, allocation = first_that_fits(priced, target)
+    clock.lap("allocate")
+    cost = chosen_price.cost
     return Lowered(
-        function if keep else emitted, cost, before, min(bound, cost), not keep, len(graph.classes), _rows(graph), graph.report, clock.laps
-    )
+        chosen, cost, before.cost, min(decision.bound, cost), chosen is not function, chosen_price, allocation,
+        len(graph.classes), _rows(graph), graph.report, clock.laps,
+    )  # fmt: skip
 
 
-def _first_emitted(question: Problem, attempts: list[list[int]]) -> Function:
-    """The function of the first choice that no read of an overwritten tile rules out. Raises `Refused` where all are ruled out."""
-    reason: Refused | None = None
+def first_that_fits(
+    priced: list[tuple[Function, Price]], target: Target
+) -> tuple[Function, Price, Allocation]:
+    """The first function whose tiles the target can hold. Raises `Refused` with what is too large in the very
+    first one where no function fits."""
+    faults: list[Diagnostic] = []
+    for function, its_price in priced:
+        allocation = allocate(function, target)
+        if allocation.fits:
+            return function, its_price, allocation
+        faults = faults or capacity_faults(function, allocation)
+    raise Refused(faults)
+
+
+def _all_emitted(question: Problem, attempts: list[list[int]]) -> list[Function]:
+    """The functions of the choices, each once, that no read of an overwritten tile rules out. Raises `Refused` where all are ruled
+    out."""
+    found: list[Function] = []
+    reasons: list[Refused] = []
+    tried: set[tuple[int, ...]] = set()
     for chosen in attempts:
-        if not chosen:
+        key = tuple(sorted(chosen))
+        if not chosen or key in tried:
             continue
+        tried.add(key)
         try:
-            return _emitted(question, chosen)
+            found.append(_emitted(question, chosen))
         except Refused as refused:
             if any(d.code != "V202" for d in refused.diagnostics):
                 raise
-            reason = reason or refused
-    assert reason is not None, "a graph without a missing root has a greedy choice"
-    raise reason
+            reasons.append(refused)
+    if not found:
+        raise reasons[-1]
+    return found
 
 
 def _emitted(question: Problem, chosen: list[int]) -> Function:

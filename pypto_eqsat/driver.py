@@ -15,7 +15,7 @@ from egraph_rules.buffers import aliased_params
 from egraph_rules.catalogue import rule
 from egraph_rules.engine import Limits
 from extract.lower import Lowered, lower
-from extract.target import Target, load_target
+from extract.target import PIPES, Target, load_target
 from extract.trips import DEFAULT_TRIPS
 from pypto_ir.diagnostics import Diagnostic, Diagnostics, Refused, Severity, declare
 from pypto_ir.stmt import Function, Program
@@ -183,6 +183,9 @@ def _stats(
                 "gap": _gap(item.cost, item.lower_bound),
                 "proof": _proof(item.cost, item.lower_bound),
                 "changed": item.changed,
+                "cycles": dict(zip(PIPES, item.price.cycles.values, strict=True)),
+                "traffic": dict(sorted(item.price.traffic.items())),
+                "peak_bytes": {memory.value: size for memory, size in item.allocation.peak.items()},
                 "classes": item.classes,
                 "nodes": item.nodes,
                 "limit": item.report.limit,

@@ -107,7 +107,7 @@ class Diagnostics:
 
 
 #: code -> what it means. J: reading JSON, P: reading printed programs, S: SSA and scopes, T: types and ops, V: shape of the result (TileOps2D, linearity),
-#: L: lowering, R: running, U: use of the command line, X: an internal fault that was caught
+#: L: lowering, M: memories of the target, R: running, U: use of the command line, X: an internal fault that was caught
 CODES: dict[str, str] = {}
 
 

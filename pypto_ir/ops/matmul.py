@@ -53,6 +53,8 @@ def _check_k(c: CallSite, i: int, j: int) -> None:
     """Refuse operands whose K dims provably differ, or a right operand that provably holds fewer valid rows
     than K needs."""
     lhs, rhs = c.tile(i), c.tile(j)
+    if lhs.rank < 2 or rhs.rank < 2:
+        raise OpError(f"{c.op.name} of {dims_text(lhs.shape)} and {dims_text(rhs.shape)}: matrices have rank 2")
     k, other = lhs.shape[-1], rhs.shape[-2]
     if provably_gt(k, other) or provably_gt(other, k):
         raise OpError(f"{c.op.name} of {dims_text(lhs.shape)} and {dims_text(rhs.shape)}: K does not agree")

@@ -38,6 +38,19 @@ declare(
 SUBMIT_FIELDS = ("deps", "core_num", "sync_start", "allow_early_resolve", "predicate", "dumps", "device")
 
 
+#: keyword arguments that may stand among the operands, in their order
+_WORDS = {
+    "tile.cast": ("target_type",),
+    "tensor.cast": ("target_type",),
+    "tile.create": ("dtype", "target_memory"),
+    "tensor.create": ("dtype",),
+    "tile.full": ("dtype",),
+    "tensor.full": ("dtype",),
+    "tile.move": ("target_memory",),
+    "array.create": ("dtype",),
+}
+
+
 class Calls:
     """Reads the calls of one function; `functions` are the signatures of the program."""
 
@@ -45,7 +58,6 @@ class Calls:
         self.exprs, self.r, self.functions = exprs, exprs.r, functions
         self.literals = Literals(exprs)
         self.sugar = sugar
-        self.deduced: dict[object, Type] = {}
 
     def call(self, node: ast.Call) -> Call | FunctionCall | Submit | Expr:
         """What a call expression is; `Bad` after reporting."""
@@ -88,11 +100,25 @@ class Calls:
         if name in LEADING_KEYWORD and nodes:
             leading = ((LEADING_KEYWORD[name], self.literals.literal(nodes[0], "Mem")),)
             nodes = nodes[1:]
+        if any(type(n) is ast.Attribute for n in nodes):
+            leading, nodes = self._words(name, nodes, leading)
         kwargs = (*leading, *self.literals.keywords(named, OF_KWARG)) if named or leading else ()
         args = self._args(op, nodes, kwargs)
         if placed:
             args = self._with_placed(op, args, placed, kwargs, node)
         return Call(name, args, kwargs, attrs)
+
+    def _words(self, name: str, nodes: list[ast.expr], leading: Keywords) -> tuple[Keywords, list[ast.expr]]:
+        """Members of enumerations among the operands as keyword arguments: `pl.tile.cast(t, pl.FP16)`."""
+        keys = iter(_WORDS.get(name, ()))
+        rest: list[ast.expr] = []
+        for node in nodes:
+            key = next(keys, None) if type(node) is ast.Attribute else None
+            if key is None:
+                rest.append(node)
+            else:
+                leading = (*leading, (key, self.literals.literal(node, OF_KWARG[key])))
+        return leading, rest
 
     def _args(self, op: OpDef | None, nodes: list[ast.expr], kwargs: Keywords) -> tuple[Expr, ...]:
         args: list[Expr] = []
@@ -150,13 +176,8 @@ class Calls:
     def type_of(self, call: Call, node: ast.AST, annotated: bool) -> Type:
         """The deduced type of an op call: unknown for an op that the registry does not know. A refusal is an
         error, or a warning where an annotation gives the type."""
-        key = self._key(call)
-        if key is not None:
-            found = self.deduced.get(key)
-            if found is not None:
-                return found
         try:
-            t = infer_call(call)
+            return infer_call(call)
         except KeyError:
             return UnknownType()
         except OpError as fault:
@@ -164,12 +185,6 @@ class Calls:
                 self.r.warn("P502", node, fault.message, fault.help)
                 return UnknownType()
             self.r.fail("P402", node, fault.message, fault.help)
-        if key is not None:
-            self.deduced[key] = t
-        return t
-
-    def _key(self, call: Call) -> object | None:
-        return None
 
     # ---- functions -----------------------------------------------------------------------------------------
 

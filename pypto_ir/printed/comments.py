@@ -23,10 +23,14 @@ class Comments:
         self.at = 0
         self.docs: list[str] = []
 
-    def skip_to(self, line: int) -> None:
-        """Drop silently what stands above `line`."""
+    def skip_to(self, line: int, indent: int) -> None:
+        """Drop what stands above `line`: silently, unless its indent says that it ends a body."""
         while self.at < len(self.items) and self.items[self.at][0] < line:
-            self.at += 1
+            number, alone, _ = self.items[self.at]
+            if alone and self._column(number) > indent:
+                self._dropped()
+            else:
+                self.at += 1
 
     def end_before(self, line: int) -> None:
         """Drop with a warning what stands above `line` and was not taken."""

@@ -85,14 +85,16 @@ class Exprs:
     def exprs(self, nodes: list[ast.expr]) -> tuple[Expr, ...]:
         return tuple([self.expr(node) for node in nodes])
 
-    def dims(self, node: ast.expr, what: str) -> tuple[Expr, ...]:
-        """A list of integer expressions: a shape, extents, strides."""
+    def dims(self, node: ast.expr, what: str, low: int = 0) -> tuple[Expr, ...]:
+        """A list of integer expressions whose constants are at least `low`: a shape, extents, strides."""
         if not isinstance(node, ast.List | ast.Tuple):
             self.r.fail("P301", node, f"found {shown(node)}, allowed as {what} is a list `[..]`")
         items = self.exprs(node.elts)
         for item, at in zip(items, node.elts, strict=True):
-            if not (isinstance(item, Const) and item.dtype is DType.INDEX):
+            if type(item) is not Const or item.dtype is not DType.INDEX:
                 self.integer(item, at, f"part of {what}")
+            if type(item) is Const and item.value < low:
+                self.r.fail("P303", at, f"found {item.value} in {what}, allowed are {low} and more")
         return items
 
     def integer(self, e: Expr, node: ast.expr, what: str) -> Expr:
@@ -126,7 +128,7 @@ class Exprs:
             return self._name(node)  # type: ignore[arg-type]
         if self.known and id(node) in self.known:
             return self.known.pop(id(node))
-        if depth > MAX_DEPTH:
+        if depth >= MAX_DEPTH - 1:
             self.r.fail("P003", node, f"an expression is nested more than {MAX_DEPTH} levels deep")
         match node:
             case ast.BinOp(left=left, op=op, right=right) if type(op) in _BINARY:
@@ -259,14 +261,17 @@ class Exprs:
             return self._typed_constant(node, depth)
         if path in (("pl", "min"), ("pl", "max")) and len(node.args) == 2 and not node.keywords:
             a, b = (self.value(arg, depth + 1) for arg in node.args)
-            if not isinstance(a, Expr) or dtype_of(a) is not None:
+            if not isinstance(a, Expr) or not isinstance(type_of(a), TileType | TensorType):
                 return self.join(path[1], a, b, node)
+            self.keep(node.args[0], a)
+            self.keep(node.args[1], b)
         if path == ("abs",) and len(node.args) == 1 and not node.keywords:
             return Unary("abs", self._scalar(node.args[0], depth))
         if path == ("pl", "cast") and node.args:
             operand = self.value(node.args[0], depth + 1)
             if not isinstance(operand, Expr) or not isinstance(type_of(operand), TileType | TensorType):
                 return self._cast(node, typed(operand))
+            self.keep(node.args[0], operand)
         if path == ("float",) and len(node.args) == 1 and isinstance(node.args[0], ast.Constant):
             word = node.args[0].value
             if word in ("inf", "-inf", "nan"):
@@ -274,6 +279,11 @@ class Exprs:
         if self.call is None:
             self.r.fail("P301", node, "found a call, which has no place here")
         return self.call(node)
+
+    def keep(self, node: ast.expr, value: Expr | Bare) -> None:
+        """Remember the value of a node that will be read again, so that a call in it is bound once."""
+        if not isinstance(node, ast.Name | ast.Constant):
+            self.known[id(node)] = value
 
     def _scalar(self, node: ast.expr, depth: int) -> Expr:
         e = typed(self.value(node, depth + 1))

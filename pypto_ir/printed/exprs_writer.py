@@ -60,7 +60,7 @@ class ExprWriter:
             case Const(dtype=dtype):
                 full = typed_text(e)
                 text = full if typed and dtype is DType.INDEX else const_text(e)
-                return text, _PRECEDENCE["neg"] if text.startswith("-") else _ATOM, full
+                return text, _ATOM, full
             case MakeTuple(items=items):
                 return "[" + ", ".join([self._part(i, typed)[0] for i in items]) + "]", _ATOM, None
             case Item(of=of, index=i):
@@ -84,8 +84,11 @@ class ExprWriter:
 
     def _binary(self, op: str, a: _Part, b: _Part) -> _Part:
         level = _PRECEDENCE[op]
+        # comparisons do not chain, and on the left of ** a sign binds less tightly than the operator
         left = level + 1 if op == "pow" or level == 5 else level
-        right = _PRECEDENCE["neg"] if op == "pow" else level + 1
+        right = level + 1
+        if op == "pow" and a[0].startswith("-"):
+            a = (a[0], _PRECEDENCE["neg"], a[2])
         if a[2] is not None and b[2] is not None and op not in _NOT_ARITHMETIC:
             whole = f"{_typed(a, left)} {BINARY_OPS[op]} {_typed(b, right)}"
             return whole, level, whole

@@ -149,6 +149,8 @@ class _Programs:
         for item, f in known:
             with suppress(Bad):
                 functions.append(self._function(item, f, signatures, comments))
+        if known:
+            comments.skip_to(2**31, known[-1][0].col_offset)
         name = "program" if node.name == "Program" else node.name
         dynamic = tuple(dict.fromkeys(var.name for var in self.dynamic.values()))
         return Program(name, tuple(functions), self.target, dynamic)
@@ -324,7 +326,7 @@ class _Programs:
         self, node: ast.FunctionDef, f: Function, functions: dict[str, Function], comments: Comments
     ) -> Function:
         self.r.function = f.name
-        comments.skip_to(node.lineno + 1)
+        comments.skip_to(node.lineno + 1, node.col_offset)
         nodes = node.body
         names = self._names(node)
         for param in f.params:
@@ -339,7 +341,7 @@ class _Programs:
             attrs = (*attrs, *s.calls.literals.record(prologue, OF_ATTRIBUTE))
             nodes = nodes[1:]
         if self._is_verbatim(f, nodes):
-            comments.skip_to((node.end_lineno or node.lineno) + 1)
+            comments.skip_to((node.end_lineno or node.lineno) + 1, 2**31)
             result = replace(f, attrs=attrs, verbatim=self._text(f, nodes))
         else:
             s.sugar.prepare((a.arg for a in node.args.args), nodes)

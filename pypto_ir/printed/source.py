@@ -25,6 +25,8 @@ MAX_BYTES = 16 * 2**20
 #: widest excerpt of a source line in a diagnostic, in characters
 _EXCERPT = 160
 
+#: what Python's parser refuses without saying where: null bytes and halves of surrogate pairs
+_ODD = re.compile("[\0\ud800-\udfff]")
 _LEXEME = re.compile(
     r'"""[^"\\]*(?:(?:\\.|"(?!""))[^"\\]*)*"""'
     r"|'''[^'\\]*(?:(?:\\.|'(?!''))[^'\\]*)*'''"
@@ -56,17 +58,34 @@ class Source:
         except SyntaxError as fault:
             deep = "too many nested" in fault.msg or "too many levels" in fault.msg
             message = f"not Python: {fault.msg}" if not deep else f"nested too deeply: {fault.msg}"
+            odd = _ODD.search(text) if fault.lineno is None else None
             line, column = fault.lineno or 1, max(fault.offset or 1, 1)
+            if odd is not None:
+                line, column = self.position(odd.start())
             raise self._refused("P003" if deep else "P002", message, line, column) from None
         except (RecursionError, MemoryError):
             message = "an expression is nested more deeply than Python's parser takes"
-            raise self._refused("P003", message, None, None) from None
+            raise self._refused("P003", message, *self._longest()) from None
         except (ValueError, OverflowError) as fault:  # null bytes, half of a surrogate pair
-            raise self._refused("P002", f"not Python: {str(fault)[:200]}", None, None) from None
+            odd = _ODD.search(text)
+            at = self.position(odd.start()) if odd else (1, 1)
+            raise self._refused("P002", f"not Python: {str(fault)[:200]}", *at) from None
 
     def _refused(self, code: str, message: str, line: int | None, column: int | None) -> Refused:
         excerpt = self.excerpt(line, column) if line is not None and column is not None else None
         return Refused([Diagnostic(code, message, Place(self.file, line, column), excerpt=excerpt)])
+
+    def _longest(self) -> tuple[int, int]:
+        """The start of the longest line, which is where nesting is too deep when Python does not say."""
+        ends = [*self.starts[1:], len(self.text)]
+        number = max(range(len(ends)), key=lambda i: ends[i] - self.starts[i])
+        line = self.line(number + 1)
+        return number + 1, len(line) - len(line.lstrip()) + 1
+
+    def position(self, offset: int) -> tuple[int, int]:
+        """Line and column, both from 1, of an offset in the text."""
+        line = bisect.bisect_right(self.starts, offset)
+        return line, offset - self.starts[line - 1] + 1
 
     @property
     def starts(self) -> list[int]:

@@ -199,8 +199,15 @@ class Statements:
 
     def value(self, node: ast.expr) -> Value | Bare:
         """What a definition defines: an expression, a bare number, a call."""
-        if type(node) is ast.Call and attribute(node.func) not in _SCALAR_CALLS:
-            return self.calls.call(node)
+        kind = type(node)
+        if kind is ast.Call:
+            path = attribute(node.func)  # type: ignore[attr-defined]
+            if path not in _SCALAR_CALLS:
+                return self.calls.call(node)  # type: ignore[arg-type]
+        if kind is ast.Subscript or (kind is ast.Call and path == ("pl", "cast") and node.args):  # type: ignore[attr-defined]
+            short = self.sugar.short(node)
+            if short is not None:
+                return short
         return self.exprs.value(node, 0)
 
     def deduced(self, value: Value, node: ast.AST, annotated: bool) -> Type:
@@ -240,16 +247,17 @@ class Statements:
     ) -> Var:
         """Add `name: written = value`."""
         t: Type
+        where = node.value if isinstance(node, ast.AnnAssign | ast.Assign) and node.value else node
         if not isinstance(value, Expr | Call | FunctionCall | Submit):
             value = self._retyped(value, written, node)
         if written is None:
-            t = self.deduced(value, node, False)
+            t = self.deduced(value, where, False)
             if isinstance(t, UnknownType) and t is not POISON:
                 help = f"annotate it: {name}: pl.Tile[..] = .."
                 self.r.fail("P405", node, f"the type of {name} is neither written nor deduced", help)
         else:
             t = written.type
-            deduced = self.deduced(value, node, True)
+            deduced = self.deduced(value, where, True)
             if deduced is not t and deduced is not POISON:
                 t = merged(self.r, node, deduced, written, value.op if isinstance(value, Call) else None)
         var = self.names.define(name, t)

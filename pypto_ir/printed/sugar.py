@@ -71,13 +71,12 @@ class Sugar(Rebinding):
     def _ahead(self, node: ast.expr) -> Expr | int | float:
         """The value of an operand that will be read again, so that a call in it is bound once."""
         value = self.s.exprs.value(node, 0)
-        if isinstance(node, ast.Call | ast.Subscript):
-            self.s.exprs.known[id(node)] = value
+        self.s.exprs.keep(node, value)
         return value
 
     def _dispatched(self, node: ast.Call, name: str, tile: bool) -> str:
         plain = op_name(("tile" if tile else "tensor", name))
-        if len(node.args) >= 2:
+        if len(node.args) >= 2 and not isinstance(node.args[1], ast.Attribute):
             second = self._ahead(node.args[1])
             scalar = not isinstance(second, Expr) or dtype_of(second) is not None
             with_scalar = plain + "s"
@@ -123,6 +122,20 @@ class Sugar(Rebinding):
         return Call(call.op, args, kwargs, call.attrs)
 
     # ---- subscripts ----------------------------------------------------------------------------------------
+
+    def short(self, node: ast.expr) -> Call | FunctionCall | Submit | Expr | None:
+        """What `t[0:8, :]` and `pl.cast(t, pl.FP16)` are where t is a tile or tensor, else None."""
+        operand = node.args[0] if isinstance(node, ast.Call) else getattr(node, "value", None)
+        if not isinstance(operand, ast.expr):
+            return None
+        of = self._ahead(operand)
+        if not isinstance(of, Expr) or not isinstance(type_of(of), TileType | TensorType):
+            return None
+        if isinstance(node, ast.Call):
+            return self.call(node, "cast")
+        assert isinstance(node, ast.Subscript)
+        self.s.exprs.known.pop(id(operand), None)
+        return self.subscript(node, of)
 
     def element(self, node: ast.Subscript, of: Expr) -> Expr:
         """`t[0:8, i]` inside an expression: a slice, or an element where every index is a number."""

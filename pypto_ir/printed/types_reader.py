@@ -8,16 +8,18 @@ Equal texts give one object: a program of ten thousand tiles has some dozen type
 from __future__ import annotations
 
 import ast
+import math
 from dataclasses import dataclass, replace
 from typing import Any
 
 from pypto_ir.diagnostics import declare
-from pypto_ir.expr import Var, variables
+from pypto_ir.expr import Var, const_int, variables
 from pypto_ir.printed.exprs_reader import Exprs, attribute, shown
 from pypto_ir.printed.words import COMPACTS, DTYPES, LAYOUTS, MEMORIES, PADS, TILE_LAYOUTS
 from pypto_ir.types import (
     ArrayType,
     CommCtxType,
+    Dims,
     Layout,
     Memory,
     MemRef,
@@ -119,14 +121,26 @@ class Types:
             return Annotation(TupleType(()))
         return Annotation(TupleType(tuple(self._read(part, depth + 1).type for part in parts)))
 
-    def _shape(self, node: ast.expr) -> tuple[Any, ...]:
-        shape = self.exprs.dims(node, "a shape")
-        if len(shape) > MAX_RANK:
-            self.r.fail("P311", node, f"found {len(shape)} dims, allowed are {MAX_RANK}")
+    def _shape(self, node: ast.expr, least: int) -> Dims:
+        shape = self.exprs.dims(node, "a shape", 1)
+        if not least <= len(shape) <= MAX_RANK:
+            self.r.fail("P311", node, f"found {len(shape)} dims, allowed are {least} to {MAX_RANK}")
+        if math.prod(d for d in map(const_int, shape) if d is not None) * 8 >= 2**63:
+            self.r.fail("P311", node, "the shape has 2**60 elements or more")
         return shape
 
+    def _fitting(self, node: ast.Call, shape: Dims, valid: Dims, stride: Dims) -> None:
+        """Refuse a view whose extents or strides do not fit the shape."""
+        for what, given in (("valid extents", valid), ("strides", stride)):
+            if given and len(given) != len(shape):
+                self.r.fail("P312", node, f"found {len(given)} {what}, the shape has {len(shape)} dims")
+        for v, d in zip(valid, shape, strict=False):
+            x, y = const_int(v), const_int(d)
+            if x is not None and y is not None and x > y:
+                self.r.fail("P312", node, f"found a valid extent of {x}, the dim has {y}")
+
     def _tensor(self, parts: list[ast.expr], distributed: bool) -> Annotation:
-        shape, dtype = self._shape(parts[0]), self.exprs.dtype(parts[1])
+        shape, dtype = self._shape(parts[0], 0), self.exprs.dtype(parts[1])
         view: TensorView | None = None
         memref: MemRef | None = None
         stated = False
@@ -139,6 +153,7 @@ class Types:
                 self.r.fail("P311", part, "pl.DN is no shorthand for a view", help)
             elif isinstance(part, ast.Call) and attribute(part.func) == ("pl", "TensorView"):
                 view, stated = self._tensor_view(part), True
+                self._fitting(part, shape, view.valid, view.stride)
             else:
                 memref = self.memref(part)
         t = tensor_type(shape, dtype, view, distributed, memref)
@@ -171,6 +186,12 @@ class Types:
             fields[str(k.arg)] = k.value
         return fields
 
+    def _counted(self, node: ast.expr, what: str, low: int) -> int:
+        number = self.exprs.number(node, what)
+        if number < low:
+            self.r.fail("P312", node, f"found {number} as {what}, allowed are {low} and more")
+        return number
+
     def _word(self, node: ast.expr, enum: str, members: dict[str, Any]) -> Any:
         path = attribute(node)
         if path is None or path[:-1] != ("pl", enum) or path[-1] not in members:
@@ -178,7 +199,7 @@ class Types:
         return members[path[-1]]
 
     def _tile(self, parts: list[ast.expr]) -> Annotation:
-        shape, dtype = self._shape(parts[0]), self.exprs.dtype(parts[1])
+        shape, dtype = self._shape(parts[0], 1), self.exprs.dtype(parts[1])
         memory: Memory | None = None
         memref: MemRef | None = None
         written: ast.Call | None = None
@@ -192,7 +213,10 @@ class Types:
                 memref = self.memref(part)
         if memref is not None and memory is None:
             self.r.fail("P311", parts[2], "a MemRef on a tile needs its memory space", "add pl.Mem.Vec")
-        view = None if written is None else self._tile_view(written, implicit_view(shape, memory))
+        view = None
+        if written is not None:
+            view = self._tile_view(written, implicit_view(shape, memory))
+            self._fitting(written, shape, view.valid, view.stride)
         t = tile_type(shape, dtype, memory, view, memref)
         return Annotation(t, memory is not None, view is not None, memref is not None)
 
@@ -212,7 +236,7 @@ class Types:
                 case "blayout" | "slayout":
                     changes[key] = self._word(value, "TileLayout", TILE_LAYOUTS)
                 case "fractal":
-                    changes[key] = self.exprs.number(value, "the size of a box")
+                    changes[key] = self._counted(value, "the size of a box", 1)
                 case "pad":
                     changes[key] = self._word(value, "PadValue", PADS)
                 case _:
@@ -244,9 +268,9 @@ class Types:
                 case "offset" | "byte_offset":
                     fields["offset"] = self.exprs.integer(self.exprs.expr(value), value, "an offset")
                 case "size":
-                    fields["size"] = self.exprs.number(value, "a size")
+                    fields["size"] = self._counted(value, "a size", 0)
                 case "slots":
-                    fields["slots"] = self.exprs.number(value, "the number of slots")
+                    fields["slots"] = self._counted(value, "the number of slots", 1)
                 case "pinned" if isinstance(value, ast.Constant) and type(value.value) is bool:
                     pinned = value.value
                 case _:

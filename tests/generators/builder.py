@@ -43,7 +43,7 @@ class Bounded:
 
 @dataclass(slots=True)
 class Frame:
-    """What one block adds: its statements, tiles, other scalars, bounded scalars, and the current name of each tensor."""
+    """What one block adds: statements, tiles, scalars, bounded scalars, the current name of each tensor."""
 
     block: list[Stmt] = field(default_factory=list)
     tiles: list[Var] = field(default_factory=list)
@@ -89,7 +89,9 @@ class Builder:
     def emit(self, s: Stmt) -> None:
         self.frames[-1].block.append(s)
 
-    def call(self, op: str, args: Sequence[Expr | tuple[Any, ...]], prefix: str = "t", **kwargs: Any) -> Var | None:
+    def call(
+        self, op: str, args: Sequence[Expr | tuple[Any, ...]], prefix: str = "t", **kwargs: Any
+    ) -> Var | None:
         """Add `v = op(args)`; None, and no statement, where the type rule refuses the operands."""
         exprs = tuple(_operand(a) for a in args)
         call = Call(op, exprs, tuple(kwargs.items()))
@@ -135,7 +137,9 @@ class Builder:
 
     # ---- visible values ------------------------------------------------------------------------------------
 
-    def tiles(self, accept: Callable[[TileType], bool] = lambda t: True, memory: Memory = Memory.VEC) -> list[Var]:
+    def tiles(
+        self, accept: Callable[[TileType], bool] = lambda t: True, memory: Memory = Memory.VEC
+    ) -> list[Var]:
         return [
             v for frame in self.frames for v in frame.tiles
             if v.name not in self.hidden and v.type.memory is memory and accept(v.type)  # type: ignore[union-attr]
@@ -151,7 +155,9 @@ class Builder:
     def scalars(self, dtype: DType) -> list[Var]:
         return [v for frame in self.frames for v in frame.scalars if v.type == ScalarType(dtype)]
 
-    def parameter(self, t: Type, prefix: str, direction: str = "In", bounds: tuple[int, int] | None = None) -> Var:
+    def parameter(
+        self, t: Type, prefix: str, direction: str = "In", bounds: tuple[int, int] | None = None
+    ) -> Var:
         var = Var(self.fresh(prefix), t)
         self.params.append(Param(var, direction, bounds))
         if isinstance(t, TensorType) and direction != "In":
@@ -161,7 +167,8 @@ class Builder:
 
     def count(self, low: int, high: int) -> Bounded:
         """A scalar parameter between the bounds."""
-        known = [b for b in self.frames[0].bounded if low <= b.low and b.high <= high]
+        own = {p.var.name for p in self.params}
+        known = [b for b in self.frames[0].bounded if b.var.name in own and low <= b.low and b.high <= high]
         if known and self.chance(50):
             return self.choose(known)
         b = Bounded(scalar_var(self.fresh("n")), low, high)
@@ -189,8 +196,8 @@ class Builder:
         return index(self.below(limit + 1)) if self.chance(50) else index(0)
 
     def extent(self, limit: int, signature: bool = False) -> Expr:
-        """An expression whose value is in 0..limit, for a valid extent; mostly at least 1. In a signature it names
-        parameters only."""
+        """An expression whose value is in 0..limit, for a valid extent; mostly at least 1. In a signature it
+        names parameters only."""
         if self.chance(45):
             inner = [b for b in self.frames[-1].bounded if b.low >= 0 and not signature]
             if inner and self.chance(40):
@@ -222,7 +229,9 @@ class Builder:
         return tuple(dims)
 
     def dtype(self) -> DType:
-        return self.choose((DType.FP32, DType.FP32, DType.FP16, DType.BF16, DType.INT32, DType.INT16, DType.INT8))
+        return self.choose(
+            (DType.FP32, DType.FP32, DType.FP16, DType.BF16, DType.INT32, DType.INT16, DType.INT8)
+        )
 
 
 def ints(dims: Sequence[Expr]) -> Shape | None:

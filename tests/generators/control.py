@@ -1,8 +1,8 @@
 """Loops, whiles and branches around random statements, with tiles, tensors and scalars handed through them.
 
-    for i in range(2, -1, -1) carry acc = x:      bounds: i is between 0 and 2
-        ..
-        yield acc + load(a, [i * 4, 0])
+for i in range(2, -1, -1) carry acc = x:      bounds: i is between 0 and 2
+    ..
+    yield acc + load(a, [i * 4, 0])
 """
 
 from __future__ import annotations
@@ -122,7 +122,8 @@ class _Carried:
             return tuple(frame.block)
         by_name = {var.name: root for root, var in self.roots.items()}
         after = [
-            frame.current[by_name[c.var.name]] if c.var.name in by_name else next_value(b, c.var) for c in self.carries
+            frame.current[by_name[c.var.name]] if c.var.name in by_name else next_value(b, c.var)
+            for c in self.carries
         ]
         frame.block.append(Yield((*first, *after)))
         return tuple(frame.block)
@@ -144,7 +145,7 @@ class _Carried:
 
 
 def next_value(b: Builder, var: Var) -> Var:
-    """A visible value that may take the place of a carried tile: same dtype and shape, mostly same valid region."""
+    """A visible value that may take the place of a carried tile: same dtype and shape, mostly same region."""
     t = var.type
     assert isinstance(t, TileType)
     if not b.chance(70):

@@ -19,7 +19,9 @@ from tests.generators.builder import Builder, Shape, ints, shape_of, tile
 ATOMIC = frozenset({DType.FP32, DType.BF16, DType.FP16, DType.INT32, DType.INT16, DType.INT8})
 
 
-def load(b: Builder, shape: Shape | None = None, dtype: DType | None = None, space: str = "Vec", full: bool = False) -> Var:
+def load(
+    b: Builder, shape: Shape | None = None, dtype: DType | None = None, space: str = "Vec", full: bool = False
+) -> Var:
     """A tile loaded from a new or known tensor, full or with a random valid region."""
     shape, dtype = shape or b.shape(), dtype or b.dtype()
     source, offsets = _source(b, shape, dtype)
@@ -142,7 +144,7 @@ def _put(b: Builder, var: Var, offsets: Dims, target: Var, box: Shape | None, kw
 
 
 def split(b: Builder, shape: Shape, rank: int) -> Shape | None:
-    """The same elements in the same rows over `rank` axes: the leading dim, or the one before the last, in two factors."""
+    """The same elements in the same rows over `rank` axes, the rows in random factors."""
     if len(shape) < 2 or rank <= len(shape):
         return None
     rows = prod(shape[:-1])
@@ -177,7 +179,6 @@ def write_tensor(b: Builder) -> bool:
     if not isinstance(value, Var) or value.type != ScalarType(dtype):
         value = replace(value, dtype=dtype) if hasattr(value, "value") else value  # type: ignore[type-var]
     return b.effect("tensor.write", [target, at, value])
-
 
 
 def outputs(b: Builder) -> list[Param]:

@@ -112,4 +112,3 @@ def _argument(b: Builder, p: Param) -> Var:
         return b.choose(same)
     direction = "InOut" if isinstance(p.var.type, TensorType) else "In"
     return b.parameter(p.var.type, "g", direction, p.range)
-

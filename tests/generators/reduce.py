@@ -1,7 +1,7 @@
-"""Smaller programs that fail alike: statements, carries, parameters and functions are taken away as long as they can.
+"""Smaller programs that fail alike: statements, carries, parameters and functions are taken away.
 
-A failing program of 40 statements mostly comes down to five or so. Nothing is assumed about the failure: `fails`
-says whether a candidate still shows it, and candidates that the verifiers reject are not tried.
+A failing program of 40 statements mostly comes down to five or so. Nothing is assumed about the failure:
+`fails` says whether a candidate still shows it, and candidates that the verifiers reject are not tried.
 """
 
 from __future__ import annotations
@@ -96,8 +96,8 @@ def _without_return(f: Function, var: Var) -> Function:
 
 
 def _blocks(block: Block) -> Iterator[Block]:
-    """A block without a run of statements, without one whose uses its operand takes over, or with one that is smaller;
-    later statements first, so that what defines goes after what uses it."""
+    """A block without a run of statements, without one whose uses its operand takes over, or with one that is
+    smaller; later statements first, so that what defines goes after what uses it."""
     size = len(block)
     while size >= 1:
         for end in range(len(block), size - 1, -max(1, size // 2)):
@@ -137,7 +137,9 @@ def _statements(s: Stmt) -> Iterator[tuple[Stmt, ...]]:
             for smaller in _blocks(body):
                 yield (replace(s, body=smaller),)
             for i in range(len(carries)):
-                yield (replace(s, carries=_drop(carries, i), results=_drop(results, i), body=_short(body, i)),)
+                yield (
+                    replace(s, carries=_drop(carries, i), results=_drop(results, i), body=_short(body, i)),
+                )
             if not carries:
                 zero: dict[str, Expr] = {s.var.name: index(0)}
                 yield tuple(_substituted(t, zero) for t in body)

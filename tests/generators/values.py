@@ -1,4 +1,4 @@
-"""Ops drawn from the registry by trait and operand role: elementwise, row-wise, page-wise, and those of regions and spaces.
+"""Ops drawn from the registry by trait and operand role: elementwise, row-wise, page-wise, regions, spaces.
 
 Operand 0 is a visible tile. Every further operand is made to fit its role: data of the same shape, `[.., 1]`
 row scalars, `[1, N]` column vectors, fresh scratch, constants of the tile's dtype.
@@ -19,7 +19,8 @@ _MX_AND_CUBE = ("matmul", "gemv")
 def _by_trait(*traits: Trait) -> tuple[OpDef, ...]:
     return tuple(
         op for op in all_ops()
-        if op.trait in traits and op.meaning is not None and op.name.startswith("tile.") and not any(w in op.name for w in _MX_AND_CUBE)
+        if op.trait in traits and op.meaning is not None and op.name.startswith("tile.")
+        and not any(word in op.name for word in _MX_AND_CUBE)
     )  # fmt: skip
 
 
@@ -42,7 +43,9 @@ def data(b: Builder, floats: bool = False) -> Var:
 def alike(b: Builder, var: Var, dtype: DType | None = None) -> Var:
     """A tile of the same shape, and mostly of the same valid region."""
     t, wanted = tile(var), dtype or tile(var).dtype
-    known = b.tiles(lambda o: o.dtype is wanted and same_dims(o.shape, t.shape) and same_dims(o.valid, t.valid))
+    known = b.tiles(
+        lambda o: o.dtype is wanted and same_dims(o.shape, t.shape) and same_dims(o.valid, t.valid)
+    )
     if known and not b.chance(25):
         return b.recent(known)
     shape = shape_of(var)
@@ -163,7 +166,11 @@ def _number(dtype: DType, n: int) -> Const:
 
 def read(b: Builder) -> bool:
     """A scalar read from a tile."""
-    known = b.tiles(lambda t: ints(t.valid) is not None and t.rank <= 2) if b.chance(80) else b.tiles(lambda t: ints(t.valid) is not None)
+    known = (
+        b.tiles(lambda t: ints(t.valid) is not None and t.rank <= 2)
+        if b.chance(80)
+        else b.tiles(lambda t: ints(t.valid) is not None)
+    )
     if not known:
         return False
     source = b.recent(known)
@@ -216,4 +223,3 @@ def transpose(b: Builder) -> bool:
     rank = tile(source).rank
     axes = (rank - 2, rank - 1) if b.chance(80) else (0, rank - 1)
     return b.call("tile.transpose", [source, index(axes[0]), index(axes[1])]) is not None
-

@@ -181,4 +181,3 @@ def accumulator_window(b: Builder) -> bool:
         return False
     values.overwritten(b, acc)
     return memory.store(b, result)
-
