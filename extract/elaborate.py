@@ -1,7 +1,7 @@
 """Tiles and pages at a point of emission: what is visible, and how what is not visible yet is written there.
 
-`Elaborator.tile(c)` gives the variable that holds class c, and writes the chosen node, with what it reads, where no region around this
-point has it yet. `page(c, b)` does so for page b of a family. What turns out to read something that this point does not see is taken
+`Elaborator.tile(i)` gives the variable that holds instance i, and writes the chosen node, with what it reads, where it was not written
+yet. `page(i, b)` does so for page b of a family. What turns out to read something that this point does not see is taken
 back, and the next option of the class is tried.
 """
 
@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import TypeVar
+from typing import TypeAlias, TypeVar
 
 from egraph_rules import forms
 from egraph_rules.buffers import Versions
@@ -25,6 +25,9 @@ from pypto_ir.ops.registry import OpError
 from pypto_ir.stmt import Assign, Call, Eval, Return, Stmt, Yield, definitions, value_exprs, walk
 from pypto_ir.types import TileType, Type, type_exprs
 
+#: a class and the region that materialises it
+Instance: TypeAlias = tuple[int, int]
+
 K = TypeVar("K")
 T = TypeVar("T")
 
@@ -37,8 +40,9 @@ class NotAvailable(Exception):
 class Frame:
     """What one region sees beside its surroundings."""
 
+    region: int = 0
     tiles: dict[int, Var] = field(default_factory=dict)
-    pages: dict[tuple[int, int], Var] = field(default_factory=dict)
+    pages: dict[tuple[Instance, int], Var] = field(default_factory=dict)
     equal: dict[tuple[int, tuple[str, ...]], Var] = field(default_factory=dict)
     names: set[str] = field(default_factory=set)
 
@@ -48,7 +52,7 @@ class Elaborator:
 
     def __init__(self, graph: Graph, choice: Choice, plan: Plan) -> None:
         self.graph, self.choice, self.plan, self.encoded = graph, choice, plan, graph.encoded
-        self.region = 0
+        self.region, self.position = 0, -1
         function = self.encoded.function
         taken = [p.var.name for p in function.params] + [v.name for s in walk(function.body) for v in definitions(s)]
         self.names = Names(taken)
@@ -102,21 +106,38 @@ class Elaborator:
     def current(self, reads: tuple[tuple[str, int], ...], tensor: Expr) -> bool:
         return self.versions.of(tensor) == reads
 
-    def node(self, c: int) -> ENode:
-        """The node that this region sees of a class."""
-        return (self.plan.option(c, self.region) or self.choice.best(c)).node
+    # instances: a class as one region materialises it
 
-    def visible(self, c: int) -> Var | None:
-        return next((f.tiles[c] for f in reversed(self.frames) if c in f.tiles), None)
+    def serving(self, c: int) -> Instance:
+        """The instance that the plan gives the statement at hand."""
+        return c, self.plan.serving(c, self.region, self.position)
 
-    def tile(self, c: int) -> Var:
-        return self.visible(c) or self.produce(c)
+    def operand(self, user: Instance, child: int) -> Instance:
+        """The instance that an instance reads."""
+        found = self.plan.reads.get((user, child))
+        return child, self.plan.serving(child, user[1], self.position) if found is None else found
 
-    def produce(self, c: int) -> Var:
-        """Emit a class: the option planned for this region or the nearest around it, else the first that this point can emit."""
-        planned = self.plan.option(c, self.region)
+    def node(self, instance: Instance) -> ENode:
+        """The node that an instance is made by."""
+        return (self.plan.options.get(instance) or self.choice.best(instance[0])).node
+
+    def visible(self, instance: Instance) -> Var | None:
+        """The tile of an instance, where it was emitted; that of another region around where the plan says nothing."""
+        c, region = instance
+        found = next((f.tiles[c] for f in reversed(self.frames) if f.region == region and c in f.tiles), None)
+        if found is None and instance not in self.plan.options:
+            found = next((f.tiles[c] for f in reversed(self.frames) if c in f.tiles), None)
+        return found
+
+    def tile(self, instance: Instance) -> Var:
+        return self.visible(instance) or self.produce(instance)
+
+    def produce(self, instance: Instance) -> Var:
+        """Emit a class: the planned option, else the first that this point can emit."""
+        c, _ = instance
+        planned = self.plan.options.get(instance)
         for option in [*([planned] if planned else []), *self.choice.options[c]]:
-            var = self.attempt(partial(self.make, c, option))
+            var = self.attempt(partial(self.make, instance, option))
             if var is not None:
                 self.remember(self.frames[-1].tiles, c, var)
                 return var
@@ -126,12 +147,13 @@ class Elaborator:
         table[key] = var
         self.made.append(lambda: table.__delitem__(key))
 
-    def make(self, c: int, option: Option) -> Var:
-        node = option.node
+    def make(self, instance: Instance, option: Option) -> Var:
+        node, c = option.node, instance[0]
         self.check(node)
         if node.name == "PackRows":
-            return self.pack(c, node)
-        call, made = tile_call(self.graph, node, tuple(self.tile(child) for child in node.children))
+            return self.pack(instance, node)
+        operands = tuple(self.tile(self.operand(instance, child)) for child in node.children)
+        call, made = tile_call(self.graph, node, operands)
         return self.assign(self.name(c), call, made, c)
 
     def check(self, node: ENode) -> None:
@@ -143,9 +165,9 @@ class Elaborator:
             if not self.current(entry.reads, entry.call.args[0]):
                 raise NotAvailable("the buffer was written since")
 
-    def pack(self, c: int, node: ENode) -> Var:
-        shape = node.data[0]
-        family = node.children[0]
+    def pack(self, instance: Instance, node: ENode) -> Var:
+        c, shape = instance[0], node.data[0]
+        family = self.operand(instance, node.children[0])
         first = self.page(family, 0)
         assert isinstance(first.type, TileType) and first.type.static_shape is not None
         rows = first.type.static_shape[0]
@@ -159,56 +181,56 @@ class Elaborator:
             packed = self.assign(name, call, made, c)
         return packed
 
-    def page(self, c: int, number: int) -> Var:
+    def page(self, instance: Instance, number: int) -> Var:
         """Page `number` of a family, emitted with what it reads where nobody emitted it yet."""
-        wanted = self.source(c, number)
+        wanted = self.source(instance, number)
         stack = [wanted]
         while stack:
-            top = stack[-1]
-            if self.seen_page(top) is not None:
+            top, at = stack[-1]
+            if self.seen_page(stack[-1]) is not None:
                 stack.pop()
                 continue
-            node = self.node(top[0])
+            node = self.node(top)
             if node.name in ("RowsOf", "One"):
-                operands: tuple[Expr, ...] = (self.tile(node.children[0]),)
+                operands: tuple[Expr, ...] = (self.tile(self.operand(top, node.children[0])),)
             else:
-                reads = [self.source(child, top[1]) for child in node.children]
+                reads = [self.source(self.operand(top, child), at) for child in node.children]
                 waiting = [r for r in reads if self.seen_page(r) is None]
                 if waiting:
                     stack.extend(reversed(waiting))
                     continue
                 operands = tuple(self.seen_page(r) for r in reads)  # type: ignore[misc]
-            self.remember(self.frames[-1].pages, top, self.make_page(top, node, operands))
+            made = self.make_page(top[0], at, node, operands)
+            self.remember(self.frames[-1].pages, stack[-1], made)
         found = self.seen_page(wanted)
         assert found is not None
         return found
 
-    def seen_page(self, key: tuple[int, int]) -> Var | None:
+    def seen_page(self, key: tuple[Instance, int]) -> Var | None:
         return next((f.pages[key] for f in reversed(self.frames) if key in f.pages), None)
 
-    def source(self, c: int, number: int) -> tuple[int, int]:
-        """The family and page that page `number` of c is, through spreads and writes of whole pages."""
+    def source(self, instance: Instance, number: int) -> tuple[Instance, int]:
+        """The family and page that a page of a family is, through spreads and writes of whole pages."""
         while True:
-            node = self.node(c)
+            node = self.node(instance)
             match node.name:
                 case "Spread":
                     number = forms.spread_index(number, *node.data)
-                    c = node.children[0]
+                    instance = self.operand(instance, node.children[0])
                 case "WithPages":
                     placed = self.graph.tables.pages[node.data[0]]
                     inside = number in placed
                     number = placed.index(number) if inside else number
-                    c = node.children[1 if inside else 0]
+                    instance = self.operand(instance, node.children[1 if inside else 0])
                 case "FullEach" if not separate_pages(self.graph, node):
-                    return c, 0
+                    return instance, 0
                 case _:
-                    return c, number
+                    return instance, number
 
-    def make_page(self, key: tuple[int, int], node: ENode, operands: tuple[Expr, ...]) -> Var:
+    def make_page(self, c: int, number: int, node: ENode, operands: tuple[Expr, ...]) -> Var:
         if node.name == "One":
             assert isinstance(operands[0], Var)
             return operands[0]
-        c, number = key
         self.check(node)
         shared = (c, tuple(o.name for o in operands if isinstance(o, Var)))
         if node.name == "OpEach" and not written_operands(self.graph, node):
@@ -236,7 +258,14 @@ class Elaborator:
         here = self.here
         named = isinstance(here, Assign) and here.target.name == name
         self.put(Assign((var,), call, source.loc if source else None, here.comment if named and here else None))
-        self.frames[-1].names.add(name)
+        frame = self.frames[-1]
+        frame.names.add(name)
+
+        def forget() -> None:
+            frame.names.discard(name)
+            self.names.release(name)
+
+        self.made.append(forget)
         return var
 
     def origin(self, c: int | None) -> Stmt | None:

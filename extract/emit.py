@@ -18,7 +18,7 @@ from egraph_rules.buffers import EVERYTHING, written
 from egraph_rules.encode import is_store, is_value
 from egraph_rules.graph import Graph
 from extract.choice import Choice, Form
-from extract.elaborate import Elaborator, Frame, NotAvailable
+from extract.elaborate import Elaborator, Frame, Instance, NotAvailable
 from extract.machine import store_pages
 from extract.plan import Plan
 from pypto_ir.expr import Expr, MakeTuple, Var, transform
@@ -71,7 +71,7 @@ class _Emitter:
 
     def block(self, statements: Block, frame: Frame, region: int = 0, yields: list[int | None] | None = None) -> Block:
         at = self.at
-        around, at.region = at.region, region
+        around, at.region, frame.region = at.region, region, region
         saved, at.out = at.out, []
         at.frames.append(frame)
         self.yields.append(yields or [])
@@ -87,14 +87,15 @@ class _Emitter:
 
     def statement(self, s: Stmt) -> None:
         at, position = self.at, self.regions.position[id(s)]
+        at.position = position
         for due in self.plan.due.get(position, ()):
-            self.whole(due)
+            self.whole((due, at.region))
         if is_value(s):
             assert isinstance(s, Assign)
             before = len(at.out)
             c = self.graph.flat.get(self.encoded.numbers[s.target.name])
-            if c is not None and self.plan.places.get((c, at.region)) == position and at.visible(c) is None:
-                at.produce(c)
+            if c is not None and self.plan.places.get((c, at.region)) == position and at.visible((c, at.region)) is None:
+                at.produce((c, at.region))
             if len(at.out) == before and s.comment:
                 at.comment.append(s.comment)
             return
@@ -137,7 +138,8 @@ class _Emitter:
                 at.put(s)
 
     def loop(self, s: For | While, touched: tuple[str, ...]) -> None:
-        at, frame, region = self.at, Frame(), self.regions.blocks[(id(s), 0)]
+        at, region = self.at, self.regions.blocks[(id(s), 0)]
+        frame = Frame(region)
         inits = [(carry.var, self.handed(carry.init, self.handover.get(carry.var.name))) for carry in s.carries]
         if isinstance(s, For):
             s = replace(s, start=self.expr(s.start), stop=self.expr(s.stop), step=self.expr(s.step))
@@ -199,7 +201,9 @@ class _Emitter:
         assert isinstance(e, Var)
         number = self.encoded.numbers[e.name]
         return [
-            self.at.tile(self.graph.flat[number]) if form == "flat" else self.at.page(self.graph.families[number], b)
+            self.at.tile(self.at.serving(self.graph.flat[number]))
+            if form == "flat"
+            else self.at.page(self.at.serving(self.graph.families[number]), b)
             for form, b in self.parts(h)
         ]
 
@@ -216,7 +220,8 @@ class _Emitter:
                 assert isinstance(value, Var)
                 result.append(Var(name, value.type))
                 at.bind(result[-1])
-                at.frames[-1].pages[(self.graph.families[self.encoded.numbers[var.name]], b)] = result[-1]
+                family = self.graph.families[self.encoded.numbers[var.name]]
+                at.frames[-1].pages[((family, at.frames[-1].region), b)] = result[-1]
         return result
 
     # stores
@@ -225,17 +230,18 @@ class _Emitter:
         at = self.at
         number = self.encoded.stores[id(s)]
         entry = self.graph.tables.stores[number]
-        node = at.node(self.graph.writes[number])
+        write = at.serving(self.graph.writes[number])
+        node = at.node(write)
         call = entry.call
         if node.name == "Store2":
-            source = at.tile(node.children[0])
+            source = at.tile(at.operand(write, node.children[0]))
             box = () if entry.window is None else (MakeTuple(entry.window),)
             at.put(replace(s, value=replace(call, args=(source, *call.args[1:], *box))))
         else:
             target = call.args[2]
             pages = store_pages(call, entry.tile)
             for page, (offsets, window) in enumerate(pages):
-                source = at.page(node.children[0], page)
+                source = at.page(at.operand(write, node.children[0]), page)
                 stored = replace(call, args=(source, MakeTuple(offsets), target, MakeTuple(window)))
                 if page == len(pages) - 1 or isinstance(s, Eval):
                     at.put(replace(s, value=stored, comment=s.comment if page == len(pages) - 1 else None))
@@ -253,18 +259,18 @@ class _Emitter:
         for c, r in self.late_loads:
             if r != at.region:
                 continue
-            entry = self.graph.tables.loads[at.node(c).data[0]]
+            entry = self.graph.tables.loads[at.node((c, r)).data[0]]
             hit = EVERYTHING in touched or any(name in touched for name, _ in entry.reads)
             if hit and at.current(entry.reads, entry.call.args[0]):
-                at.attempt(partial(self.whole, c))
+                at.attempt(partial(self.whole, (c, r)))
 
-    def whole(self, c: int) -> bool:
-        """Emit a class with all its pages."""
-        count = self.graph.page_counts.get(c)
+    def whole(self, instance: Instance) -> bool:
+        """Emit an instance with all its pages."""
+        count = self.graph.page_counts.get(instance[0])
         if count is None:
-            self.at.tile(c)
+            self.at.tile(instance)
         for number in range(count or 0):
-            self.at.page(c, number)
+            self.at.page(instance, number)
         return True
 
     # expressions
@@ -274,7 +280,7 @@ class _Emitter:
 
     def leaf(self, v: Var) -> Expr:
         number = self.encoded.numbers.get(v.name)
-        return v if number is None else self.at.tile(self.graph.flat[number])
+        return v if number is None else self.at.tile(self.at.serving(self.graph.flat[number]))
 
     def operands(self, value: Value) -> Value:
         match value:

@@ -1,6 +1,7 @@
 """A plan: the chosen candidates, arranged for emission.
 
-`options[(c, r)]` is the option of class c that region r materialises; `due[p]` are the classes that must stand before statement p because
+`options[(c, r)]` is the option of class c that region r materialises, before statement `places[(c, r)]`; `reads[((c, r), d)]` is
+the region whose instance of class d it reads, `serves[(c, r, p)]` that for what the skeleton wants before statement p of region r; `due[p]` are the classes that must stand before statement p because
 a region inside it reads them first; `forms[h]` is how handover h is carried.
 """
 
@@ -9,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from extract.choice import FORMS, Choice, Form, Option
+from extract.exact import realized
 from extract.problem import Candidate, Demand, Problem, handover_class
 from extract.regions import Regions
 
@@ -20,16 +22,17 @@ class Plan:
     regions: Regions
     options: dict[tuple[int, int], Option] = field(default_factory=dict)
     places: dict[tuple[int, int], int] = field(default_factory=dict)
+    reads: dict[tuple[tuple[int, int], int], int] = field(default_factory=dict)
+    serves: dict[tuple[int, int, int], int] = field(default_factory=dict)
     due: dict[int, list[int]] = field(default_factory=dict)
     forms: dict[int, tuple[Form, ...]] = field(default_factory=dict)
 
-    def option(self, c: int, region: int) -> Option | None:
-        """The option of a class that a region sees: its own, or that of the nearest region around it."""
-        for r in self.regions.ancestors(region):
-            found = self.options.get((c, r))
-            if found is not None:
-                return found
-        return None
+    def serving(self, c: int, region: int, position: int) -> int:
+        """The region whose instance of class c serves a demand; the nearest around that has one where nothing is planned."""
+        found = self.serves.get((c, region, position))
+        if found is None:
+            found = next((r for r in self.regions.ancestors(region) if (c, r) in self.options), region)
+        return found
 
 
 def plan(problem: Problem, chosen: list[int]) -> Plan:
@@ -44,14 +47,24 @@ def plan(problem: Problem, chosen: list[int]) -> Plan:
     for h in range(len(problem.graph.encoded.handovers)):
         forms = (problem.candidates[i] for i in problem.by_class.get(handover_class(h), ()) if i in members)
         result.forms[h] = tuple(FORMS[k.option] for k in forms)
-    demands = [*problem.roots, *(d for i in chosen for d in (*problem.candidates[i].demands, *problem.candidates[i].obligations))]
+    ranks = {i: rank for rank, i in enumerate(realized(problem, chosen))}
+    wanted: list[tuple[Demand, int | None]] = [(d, None) for d in problem.roots]
+    for i in chosen:
+        wanted += [(d, i) for d in problem.candidates[i].demands]
+        wanted += [(d, None) for d in problem.candidates[i].obligations]
     first: dict[int, Demand] = {}
-    for d in demands:
-        server = _server(problem, members, d)
-        if server is not None:
-            known = first.get(server)
-            if known is None or _at(problem, problem.candidates[server], d) < _at(problem, problem.candidates[server], known):
-                first[server] = d
+    for d, user in wanted:
+        server = _server(problem, ranks, d, len(ranks) if user is None else ranks.get(user, len(ranks)))
+        if server is None:
+            continue
+        k = problem.candidates[server]
+        if user is None:
+            result.serves[(d.c, d.region, d.position)] = k.region
+        else:
+            result.reads[((problem.candidates[user].c, problem.candidates[user].region), d.c)] = k.region
+        known = first.get(server)
+        if known is None or _at(problem, k, d) < _at(problem, k, known):
+            first[server] = d
     for server, d in sorted(first.items()):
         k = problem.candidates[server]
         if k.c >= 0 and d.region != k.region:
@@ -63,9 +76,9 @@ def _at(problem: Problem, k: Candidate, d: Demand) -> int:
     return problem.regions.lifted(d.region, d.position, k.region)
 
 
-def _server(problem: Problem, members: set[int], d: Demand) -> int | None:
-    """The chosen candidate that serves a demand: that of the innermost region."""
-    serving = [j for j in problem.servers(d) if j in members]
+def _server(problem: Problem, ranks: dict[int, int], d: Demand, rank: int) -> int | None:
+    """The chosen candidate that serves a demand: of those that can be computed before its reader, that of the innermost region."""
+    serving = [j for j in problem.servers(d) if ranks.get(j, rank) < rank]
     return max(serving, key=lambda j: (problem.regions.items[problem.candidates[j].region].depth, -j), default=None)
 
 

@@ -27,8 +27,8 @@ declare(
     W001="a limit stopped the rules before their end",
 )
 
-#: seconds that interpretation may take unless told otherwise
-VALIDATE_SECONDS = 2.0
+#: seconds that interpretation goes on for unless told otherwise; every changed function is run at least once, however short that is
+VALIDATE_SECONDS = 0.01
 
 
 @dataclass(slots=True)

@@ -25,6 +25,8 @@ from pypto_ir.lazy import np
 from pypto_ir.linear import normalize
 from pypto_ir.stmt import For, Function, Program, While, walk
 
+#: seconds that the first run of a function may take however little time there is
+FIRST_TRY = 5.0
 TRIPS = (2, 8, 64, None)
 #: seeds tried beyond the given ones for a function for which none of those gave a run that counts
 SPARE_SEEDS = 16
@@ -110,7 +112,7 @@ def equivalent(
     comparison = _Comparison(
         before, after, {name: Covered() for name in names}, _common_loops(before, after), step_limit
     )
-    grace = seconds / (2 * max(len(names), 1))
+    grace = max(seconds / (2 * max(len(names), 1)), FIRST_TRY)
     cases = [(limit, seed, fill) for limit in trips for seed in seeds for fill in fills]
     spare = [(trips[0], max(seeds, default=0) + extra, fills[0]) for extra in range(1, SPARE_SEEDS + 1)]
     for number, (limit, seed, fill) in enumerate((*cases, *spare)):
