@@ -166,6 +166,8 @@ class _Search:
         heap: list[tuple[float, int, int]] = []
         for c, nodes in self.graph.classes.items():
             for i, node in enumerate(nodes):
+                if c in node.children:
+                    continue
                 children = dict.fromkeys(node.children)
                 self.open[(c, i)] = len(children)
                 for child in children:

@@ -77,6 +77,13 @@ class _Model:
                 continue
             for d in (*k.demands, *k.obligations):
                 self.model.add_bool_or([self.take[j] for j in problem.servers(d) if j != i] + [self.take[i].negated()])
+        instances: dict[tuple[int, int], list[int]] = {}
+        for i, k in enumerate(problem.candidates):
+            instances.setdefault((k.c, k.region), []).append(i)
+        for (c, _), members in instances.items():
+            # a region makes a class in one way; what is handed on may take both forms
+            if c >= 0 and len(members) > 1:
+                self.model.add_at_most_one(self.take[i] for i in members)
         self.scale = self.objective()
 
     def objective(self) -> float:

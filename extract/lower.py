@@ -16,6 +16,7 @@ from extract.cleanup import without_dead_tiles
 from extract.decide import SOLVE_SECONDS, decide
 from extract.emit import NotAvailable, emit
 from extract.explain import obstacles
+from extract.gaps import packed
 from extract.legal import is_two_d, refusals
 from extract.plan import greedy, plan
 from extract.price import Price, price
@@ -33,7 +34,8 @@ declare(X001="a rewrite rule united values of different shapes", X002="a chosen 
 @dataclass(slots=True)
 class Lowered:
     """A lowered function, its price and the places of its tiles: costs in the units of the cost model,
-    `changed` False where the author's function stayed."""
+    `changed` False where the author's function stayed, `settled` True where
+    a second run is known to change nothing."""
 
     function: Function
     cost: float
@@ -46,6 +48,11 @@ class Lowered:
     nodes: int = 0
     report: Report = field(default_factory=Report)
     seconds: dict[str, float] = field(default_factory=dict)
+    settled: bool = False
+
+
+#: how often a result is taken as a new input, unless it is settled before
+ROUNDS = 4
 
 
 def lower(
@@ -58,7 +65,38 @@ def lower(
     solve_seconds: float = SOLVE_SECONDS,
 ) -> Lowered:
     """The cheapest 2-D form of an in-core function that the rules give and the target can hold. Raises
-    `Refused` where there is none."""
+    `Refused` where there is none.
+
+    What was moved or copied opens new choices, so such a result is lowered again until nothing changes: lowering the final result gives
+    the same function.
+    """
+    def once(f: Function) -> Lowered:
+        return _lower_once(f, target, aliased, limits, default_trips, without, solve_seconds)
+
+    result = once(function)
+    for _ in range(ROUNDS):
+        if result.settled or not result.changed:
+            break
+        again = once(result.function)
+        for phase, spent in again.seconds.items():
+            result.seconds[phase] += spent
+        if not again.changed:
+            break
+        result.function, result.cost, result.lower_bound = again.function, again.cost, again.lower_bound
+        result.price, result.allocation, result.settled = again.price, again.allocation, again.settled
+    return result
+
+
+def _lower_once(
+    function: Function,
+    target: Target,
+    aliased: tuple[tuple[str, str], ...],
+    limits: Limits | None,
+    default_trips: int,
+    without: frozenset[str],
+    solve_seconds: float,
+) -> Lowered:
+    """One pass from encoding to allocation."""
     found = refusals(function)
     if found:
         raise Refused(found)
@@ -88,9 +126,11 @@ def lower(
     chosen, chosen_price, allocation = first_that_fits(priced, target)
     clock.lap("allocate")
     cost = chosen_price.cost
+    own = all(question.candidates[i].own for i in decision.chosen)
+    settled = own and decision.proof == "optimal" and chosen is emitted[0] and abs(cost - decision.cost) <= 1e-9 * max(1.0, cost)
     return Lowered(
         chosen, cost, before.cost, min(decision.bound, cost), chosen is not function, chosen_price, allocation,
-        len(graph.classes), _rows(graph), graph.report, clock.laps,
+        len(graph.classes), _rows(graph), graph.report, clock.laps, settled,
     )  # fmt: skip
 
 
@@ -122,7 +162,7 @@ def _all_emitted(question: Problem, attempts: list[list[int]]) -> list[Function]
         try:
             found.append(_emitted(question, chosen))
         except Refused as refused:
-            if any(d.code != "V202" for d in refused.diagnostics):
+            if any(d.code not in ("V202", "V203") for d in refused.diagnostics):
                 raise
             reasons.append(refused)
     if not found:
@@ -137,9 +177,10 @@ def _emitted(question: Problem, chosen: list[int]) -> Function:
         emitted = without_dead_tiles(emit(question.graph, question.choice, plan(question, chosen)))
     except NotAvailable as error:
         raise Refused([_internal("X002", function, str(error))]) from error
-    emitted, problems = linear(emitted)
-    if problems:
-        raise Refused(problems)
+    for repair in (packed, linear):
+        emitted, problems = repair(emitted)
+        if problems:
+            raise Refused(problems)
     return emitted
 
 

@@ -85,6 +85,7 @@ def _server(problem: Problem, ranks: dict[int, int], d: Demand, rank: int) -> in
 def greedy(problem: Problem, choice: Choice) -> list[int]:
     """The candidates of a greedy choice: best options, where the author computes the value or as near to the use as may be."""
     chosen: dict[int, None] = {}
+    made: set[tuple[int, int]] = set()
     stack = list(reversed(problem.roots))
     while stack:
         d = stack.pop()
@@ -95,11 +96,13 @@ def greedy(problem: Problem, choice: Choice) -> list[int]:
             wanted = {FORMS.index(f) for f in choice.forms.get((-1 - d.c) // 3, FORMS[:1])}
             picked = [j for j in servers if problem.candidates[j].option in wanted] or servers
         else:
-            picked = [min(servers, key=lambda j: _preference(problem, choice, j))]
+            free = [j for j in servers if (d.c, problem.candidates[j].region) not in made] or servers
+            picked = [min(free, key=lambda j: _preference(problem, choice, j))]
         for j in picked:
             if j not in chosen:
                 chosen[j] = None
                 k = problem.candidates[j]
+                made.add((k.c, k.region))
                 stack.extend(reversed((*k.demands, *k.obligations)))
     return list(chosen)
 

@@ -101,7 +101,10 @@ class _Search:
             self.finish()
         else:
             d = self.open.pop()
+            made = {(problem.candidates[i].c, problem.candidates[i].region) for i in self.taken}
             for j in self.serving(d):
+                if d.c >= 0 and (d.c, problem.candidates[j].region) in made:
+                    continue
                 if self.nodes <= 0:
                     self.best.complete = False
                     break

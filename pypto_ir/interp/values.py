@@ -138,9 +138,9 @@ class Evaluation:
         wanted = numpy_dtype(self.dtype) if self.dtype else array.dtype
         if array.dtype != wanted:
             array = array.astype(wanted)
-        array = array.copy() if array.shape == self.shape else np.array(np.broadcast_to(array, self.shape))
+        array = np.array(np.broadcast_to(array, self.shape), order="C")
         same = isinstance(ok, np.ndarray) and ok.shape == self.shape
-        mask = ok.copy() if same else np.array(np.broadcast_to(ok, self.shape))
+        mask = np.array(np.broadcast_to(ok, self.shape), order="C")
         if self.valid != self.shape:
             inside = np.zeros(self.shape, dtype=bool)
             inside[tuple(slice(0, v) for v in self.valid)] = True
