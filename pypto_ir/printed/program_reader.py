@@ -22,8 +22,9 @@ from pypto_ir.printed.literals_reader import Literals
 from pypto_ir.printed.reading import POISON, Bad, Enough, Names, Reading
 from pypto_ir.printed.source import Source
 from pypto_ir.printed.stmts_reader import Statements
+from pypto_ir.printed.tuples import joined
 from pypto_ir.printed.types_reader import Annotation, Types
-from pypto_ir.printed.words import IMPLIED, OF_ATTRIBUTE
+from pypto_ir.printed.words import IMPLIED, OF_ATTRIBUTE, TAKEN
 from pypto_ir.stmt import FUNCTION_KINDS, Block, Function, Keywords, Param, Program, blocks
 from pypto_ir.types import INDEX, TupleType, Type
 
@@ -347,6 +348,7 @@ class _Programs:
             s.sugar.prepare((a.arg for a in node.args.args), nodes)
             result = replace(f, attrs=attrs, body=s.body(nodes) if nodes else ())
             comments.end_before((node.end_lineno or node.lineno) + 1)
+            result = joined(result, TAKEN | {var.name for var in self.dynamic.values()}, self.lines)
         self.lines[id(result)] = (node.lineno, node.col_offset)
         return result
 

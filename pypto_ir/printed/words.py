@@ -75,6 +75,9 @@ IMPLIED: dict[str, tuple[str | None, str | None]] = {
     "Group": ("CORE_GROUP", "SubWorker"),
 }
 
+#: names that printed programs use themselves
+TAKEN = frozenset({"pl", "pld", "self", *keyword.kwlist})
+
 #: operands that print as keywords: op -> (position, keyword, whether it stands after the other keywords)
 KEYWORD_OPERANDS: dict[str, tuple[tuple[int, str, bool], ...]] = {
     "tile.full": ((1, "value", True),),
