@@ -75,10 +75,11 @@ def plain(program: Program) -> dict[str, Any]:
 @given(st.integers(0, 2**32))
 def test_random_programs(seed: int) -> None:
     text = write_program(random_program(random.Random(seed)))
-    # several results have no annotations: their types are those of the yielded values
+    # printed results of loops, and several of a branch, have the types of the yielded values
     assume('"types"' not in text)
     program = read_program(text)
     again = returned(program)
+    assume('"types"' not in write_program(again))
     assert plain(again) == plain(program)
 
 

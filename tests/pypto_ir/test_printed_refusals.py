@@ -35,6 +35,7 @@ BODIES = [
     ("v: pl.Scalar[pl.BOOL] = 1 < n < 3", "P301", 25),
     ("v: pl.Scalar[pl.FP32] = f + n", "P302", 25),
     ("v: pl.Scalar[pl.BOOL] = q == q", "P302", 25),
+    ("v: pl.Scalar[pl.INDEX] = n / 2", "P302", 26),
     ("v: pl.Scalar[pl.BOOL] = q and n", "P302", 31),
     ("v: pl.Scalar[pl.INDEX] = x + 1", "P302", 26),
     ("v: pl.Scalar[pl.INDEX] = 9223372036854775808", "P303", 26),
