@@ -24,6 +24,9 @@ from pypto_ir.verify.places import statement_text
 
 declare(M001="the tiles that are live together do not fit into a memory of the target")
 
+#: tiles that a diagnostic names
+SHOWN = 16
+
 
 @dataclass(frozen=True, slots=True)
 class Overflow:
@@ -99,7 +102,11 @@ def _fault(function: Function, o: Overflow, statements: list[Stmt]) -> Diagnosti
     at = statements[o.peak.position] if o.peak.position < len(statements) else None
     text = statement_text(at) if at is not None else None
     where = Place(function=function.name, statement=text, loc=at.loc if at is not None else None)
-    tiles = ", ".join(map(_tile_text, sorted(o.peak.live, key=lambda b: (-b.total, b.first))))
+    largest = sorted(o.peak.live, key=lambda b: (-b.total, b.first))
+    tiles = ", ".join(map(_tile_text, largest[:SHOWN]))
+    if len(largest) > SHOWN:
+        rest = largest[SHOWN:]
+        tiles += f" and {len(rest)} others ({sum(b.total for b in rest):,} bytes)"
     name = o.memory.value
     if not o.capacity:
         return Diagnostic(

@@ -35,6 +35,13 @@ class DType(Enum):
     FP32 = "FP32"
     TASK_ID = "TASK_ID"
 
+    def __init__(self, printed: str) -> None:
+        #: signed integers, INDEX among them
+        self.is_signed = printed.startswith("INT") or printed == "INDEX"
+        self.is_unsigned = printed.startswith("UINT")
+        self.is_int = self.is_signed or self.is_unsigned
+        self.is_float = printed.startswith(("FP", "HF", "BF"))
+
     @property
     def bits(self) -> int:
         """Width in bits; BOOL is 1 although a cell takes a byte."""
@@ -46,31 +53,11 @@ class DType(Enum):
         return (self.bits + 7) // 8
 
     @property
-    def is_float(self) -> bool:
-        return self in _FLOATS
-
-    @property
-    def is_signed(self) -> bool:
-        """True for signed integers, INDEX among them."""
-        return self.value.startswith("INT") or self is DType.INDEX
-
-    @property
-    def is_unsigned(self) -> bool:
-        return self.value.startswith("UINT")
-
-    @property
-    def is_int(self) -> bool:
-        return self.is_signed or self.is_unsigned
-
-    @property
     def is_index_like(self) -> bool:
         """INT64, UINT64 and INDEX: the types that take part in addressing without a cast."""
         return self in (DType.INT64, DType.UINT64, DType.INDEX)
 
 
-_FLOATS = frozenset(
-    {DType.FP4, DType.HF4, DType.HF8, DType.FP8E4M3FN, DType.FP8E5M2, DType.FP8E8M0, DType.FP16, DType.BF16, DType.FP32}
-)
 _BITS = {
     DType.BOOL: 1,
     DType.INT4: 4, DType.INT8: 8, DType.INT16: 16, DType.INT32: 32, DType.INT64: 64,

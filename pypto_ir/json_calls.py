@@ -281,10 +281,12 @@ def result_types(callee: Function, args: tuple[Expr, ...]) -> tuple[Type, ...]:
     by = {
         p.var.name: a for p, a in zip(callee.params, args, strict=False) if isinstance(p.var.type, ScalarType)
     }
-    return tuple(_substituted(t, by) for t in callee.returns) if by else callee.returns
+    return tuple(substituted(t, by) for t in callee.returns) if by else callee.returns
 
 
-def _substituted(t: Type, by: Mapping[str, Expr]) -> Type:
+def substituted(t: Type, by: Mapping[str, Expr]) -> Type:
+    """A type with the variables in its extents, strides and offsets replaced by name."""
+
     def dims(values: tuple[Expr, ...]) -> tuple[Expr, ...]:
         return tuple(substitute(v, by) for v in values)
 
@@ -299,7 +301,9 @@ def _substituted(t: Type, by: Mapping[str, Expr]) -> Type:
             return tensor_type(dims(t.shape), t.dtype, view, t.distributed, ref(t.memref))
         case TileType():
             tile_view = t.view and replace(t.view, stride=dims(t.view.stride), valid=dims(t.view.valid))
+            if tile_view is not None and tile_view.start_offset is not None:
+                tile_view = replace(tile_view, start_offset=substitute(tile_view.start_offset, by))
             return tile_type(dims(t.shape), t.dtype, t.memory, tile_view, ref(t.memref))
         case TupleType(items=items):
-            return TupleType(tuple(_substituted(i, by) for i in items))
+            return TupleType(tuple(substituted(i, by) for i in items))
     return t

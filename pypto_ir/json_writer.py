@@ -14,6 +14,7 @@ from pypto_ir.json_calls import EFFECTS, TASK_ID, plain_dtype, result_types
 from pypto_ir.json_dump import dump_annotation, dump_expr, dump_keywords, dump_literal, dump_type
 from pypto_ir.json_layout import Line, Open, layout
 from pypto_ir.json_reader import FORMAT
+from pypto_ir.json_renaming import spelled
 from pypto_ir.ops.registry import OpError, find_op, type_of
 from pypto_ir.ops.rules import infer_call
 from pypto_ir.stmt import (
@@ -48,6 +49,7 @@ _Object = TypeVar("_Object", bound=dict[str, Any])
 def write_program(program: Program) -> str:
     """The canonical text of a program, with a final newline. Raises `Refused` (J701) for what the format has
     no form for."""
+    program = spelled(program)
     result = Open(pypto_ir=FORMAT)
     if program.name != Program().name:
         result["name"] = program.name

@@ -105,12 +105,14 @@ def normalize(e: Expr) -> Expr:
 
 def difference(a: Expr, b: Expr) -> int | None:
     """`a - b` where it is a constant, else None."""
+    if type(a) is Const and type(b) is Const and a.dtype.is_int and b.dtype.is_int:
+        return int(a.value) - int(b.value)
     form = _add(linear(a), linear(b), -1)
     return form.constant if form.is_constant else None
 
 
 def provably_equal(a: Expr, b: Expr) -> bool:
-    return a == b or difference(a, b) == 0
+    return a is b or difference(a, b) == 0 or a == b
 
 
 def provably_le(a: Expr, b: Expr) -> bool:

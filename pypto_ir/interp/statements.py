@@ -11,7 +11,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from pypto_ir.expr import Var
+from pypto_ir.dtypes import DType
+from pypto_ir.expr import Cast, Var, dtype_of
 from pypto_ir.interp.calls import compile_call
 from pypto_ir.interp.memory import Tensor
 from pypto_ir.interp.scalars import Thunk, compile_dims, compile_expr, wrapper
@@ -131,6 +132,10 @@ class StatementCompiler:
                 return call  # type: ignore[return-value]
             case Submit():
                 return self.submit(value)
+        retyped = isinstance(t, ScalarType) and t.dtype.is_int and t.dtype is not DType.INDEX
+        if isinstance(t, ScalarType) and retyped and dtype_of(value) is DType.INDEX:
+            # a value of dtype INDEX takes the integer dtype that its definition states
+            return self.expr(Cast(value, t.dtype))
         return self.expr(value)
 
     def callee(self, name: str) -> Function:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ast
 import math
+from dataclasses import replace
 
 from pypto_ir.diagnostics import declare
 from pypto_ir.dtypes import DType
@@ -88,13 +89,12 @@ def _tiles_agree(d: TileType, t: TileType, written: Annotation, op: str | None) 
         )
     if written.memory and d.memory is not None and t.memory is not d.memory:
         return False
-    if not written.view or op in _ANNOTATED or t.view == d.view:
+    if not written.view or t.view == d.view:
         return True
     stated, deduced = t.effective_view, d.effective_view
-    return _equal(stated.valid, deduced.valid) and all(
-        getattr(stated, key) == getattr(deduced, key)
-        for key in ("stride", "start_offset", "blayout", "slayout", "fractal", "pad", "compact")
-    )
+    if not _equal(stated.valid, deduced.valid):
+        return False
+    return op in _ANNOTATED or replace(stated, valid=()) == replace(deduced, valid=())
 
 
 def _tensors_agree(d: TensorType, t: TensorType, written: Annotation) -> bool:

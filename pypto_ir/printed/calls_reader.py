@@ -19,7 +19,15 @@ from pypto_ir.ops.registry import OpDef, OpError, find_op
 from pypto_ir.ops.rules import infer_call
 from pypto_ir.printed.exprs_reader import Bare, Exprs, attribute, shown, typed
 from pypto_ir.printed.literals_reader import Literals
-from pypto_ir.printed.words import KEYWORD_OPERANDS, LEADING_KEYWORD, OF_ATTRIBUTE, OF_KWARG, op_name
+from pypto_ir.printed.words import (
+    DTYPES,
+    FILLS,
+    KEYWORD_OPERANDS,
+    LEADING_KEYWORD,
+    OF_ATTRIBUTE,
+    OF_KWARG,
+    op_name,
+)
 from pypto_ir.stmt import Call, Function, FunctionCall, Keywords, Literal, Submit
 from pypto_ir.types import TupleType, Type, UnknownType
 
@@ -133,12 +141,17 @@ class Calls:
     def bare(
         self, op: OpDef | None, i: int, args: list[Expr], kwargs: Keywords, value: Bare, node: ast.expr
     ) -> Const:
-        """A bare number as operand `i`: an integer takes the dtype of the tile, a float stays FP32."""
-        if isinstance(value, int) and op is not None:
+        """A bare number as operand `i`: an integer takes the dtype of the tile, a float stays FP32; what
+        fills a tile or tensor takes its dtype."""
+        if op is not None and op.name in FILLS:
+            word = next((v for k, v in kwargs if k == "dtype"), None)
+            fill = DTYPES.get(word) if isinstance(word, str) else None
+            if fill is not None and (fill.is_float or isinstance(value, int)):
+                return self.exprs.constant(value, fill, node)
+        elif isinstance(value, int) and op is not None:
             dtype = plain_dtype(op, i, args, kwargs)
             if dtype is not None:
-                exact = op.name == "tile.full" or not dtype.is_float
-                return self.exprs.constant(value if exact else float(value), dtype, node)
+                return self.exprs.constant(float(value) if dtype.is_float else value, dtype, node)
         result = typed(value)
         assert isinstance(result, Const)
         return result
@@ -160,18 +173,9 @@ class Calls:
             at = placed[position]
             e = self.exprs.value(at, 0)
             if not isinstance(e, Expr):
-                e = self._filled(op, position, result, kwargs, e, at)
+                e = self.bare(op, position, result, kwargs, e, at)
             result.append(e)
         return tuple(result)
-
-    def _filled(
-        self, op: OpDef | None, i: int, args: list[Expr], kwargs: Keywords, value: Bare, node: ast.expr
-    ) -> Const:
-        if op is not None and op.name == "tile.full":
-            dtype = plain_dtype(op, i, args, kwargs)
-            if dtype is not None and isinstance(value, float) and dtype.is_float:
-                return Const(value, dtype)
-        return self.bare(op, i, args, kwargs, value, node)
 
     def type_of(self, call: Call, node: ast.AST, annotated: bool) -> Type:
         """The deduced type of an op call: unknown for an op that the registry does not know. A refusal is an

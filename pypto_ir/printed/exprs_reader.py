@@ -200,6 +200,8 @@ class Exprs:
             self.r.fail("P302", node, f"found two operands of {left.value}, allowed are numbers")
         if op in _INTEGER_OPS and not left.is_int:
             self.r.fail("P302", node, f"found operands of {left.value}, allowed are integers")
+        if op == "truediv" and not left.is_float:
+            self.r.fail("P302", node, f"`/` divides floats, found operands of {left.value}", "write `//`")
         return Binary(op, a, b)
 
     def _folded(self, op: str, a: Bare, b: Bare, node: ast.expr) -> Expr | Bare:

@@ -220,7 +220,8 @@ def read_with(s: Statements, node: ast.With, comment: str | None) -> None:
     var = item.optional_vars
     if var is not None and not isinstance(var, ast.Name):
         s.r.fail("P605", var, f"found {shown(var)}, a scope binds one name")
-    _scope(s, node, path[1], call, var, TASK_ID, comment)
+    # `with pl.at(..) as t` binds a task, every other scope the number of a lane
+    _scope(s, node, path[1], call, var, TASK_ID if path[1] == "at" else INDEX, comment)
 
 
 def _scope(

@@ -9,22 +9,22 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterable
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 
-from pypto_ir.diagnostics import Diagnostic, Place, declare
+from pypto_ir.diagnostics import Diagnostic, declare
 from pypto_ir.expr import Var
-from pypto_ir.json_place import steps_of
 from pypto_ir.printed.comments import Comments
 from pypto_ir.printed.exprs_reader import Bare, Exprs, attribute, shown
 from pypto_ir.printed.literals_reader import Literals
+from pypto_ir.printed.places import Printed
 from pypto_ir.printed.reading import POISON, Bad, Enough, Names, Reading
 from pypto_ir.printed.source import Source
 from pypto_ir.printed.stmts_reader import Statements
+from pypto_ir.printed.tuples import joined
 from pypto_ir.printed.types_reader import Annotation, Types
-from pypto_ir.printed.words import IMPLIED, OF_ATTRIBUTE
-from pypto_ir.stmt import FUNCTION_KINDS, Block, Function, Keywords, Param, Program, blocks
+from pypto_ir.printed.words import IMPLIED, OF_ATTRIBUTE, TAKEN
+from pypto_ir.stmt import FUNCTION_KINDS, Function, Param, Program
 from pypto_ir.types import INDEX, TupleType, Type
 
 declare(
@@ -38,47 +38,6 @@ declare(
 #: lines of the head that keep what the printed form has no place for
 NOTE = re.compile(r"# pypto-eqsat\.(target|range|verbatim): *(.*)")
 _RANGE = re.compile(r"([A-Za-z_]\w*)\.([A-Za-z_]\w*) = (-?\d{1,20})\.\.(-?\d{1,20})\Z")
-
-
-@dataclass(frozen=True, slots=True)
-class Printed:
-    """A program and the text that it was read from, which gives diagnostics their lines."""
-
-    program: Program
-    source: Source
-    warnings: tuple[Diagnostic, ...] = ()
-    lines: dict[int, tuple[int, int]] = field(default_factory=dict)
-
-    def located(self, diagnostics: Iterable[Diagnostic]) -> list[Diagnostic]:
-        """Diagnostics about the program with the lines of the text, by their paths into the program."""
-        return [self._located(d) for d in diagnostics]
-
-    def _located(self, d: Diagnostic) -> Diagnostic:
-        if d.place.line is not None:
-            return d
-        at = self._position(steps_of(d.place.path)) if d.place.path else None
-        if at is None:
-            return replace(d, place=replace(d.place, file=d.place.file or self.source.file))
-        line, offset = at
-        column = self.source.column(line, offset)
-        place = replace(d.place, file=self.source.file, line=line, column=column, path=None)
-        return replace(d, place=place, excerpt=self.source.excerpt(line, column))
-
-    def _position(self, steps: tuple[str | int, ...]) -> tuple[int, int] | None:
-        """The place of the innermost statement or function that a path leads through."""
-        if len(steps) < 2 or steps[0] != "functions" or not isinstance(steps[1], int):
-            return None
-        if steps[1] >= len(self.program.functions):
-            return None
-        function = self.program.functions[steps[1]]
-        found = self.lines.get(id(function))
-        arms: tuple[Block, ...] = (function.body,)
-        for word, at in zip(steps[2::2], steps[3::2], strict=False):
-            block = arms[-1] if word == "else" else arms[0] if arms else ()
-            if word not in ("body", "then", "else") or not isinstance(at, int) or at >= len(block):
-                break
-            found, arms = self.lines.get(id(block[at]), found), blocks(block[at])
-        return found
 
 
 def read_text(text: str, file: str | None = None, warnings: list[Diagnostic] | None = None) -> Program:
@@ -347,6 +306,7 @@ class _Programs:
             s.sugar.prepare((a.arg for a in node.args.args), nodes)
             result = replace(f, attrs=attrs, body=s.body(nodes) if nodes else ())
             comments.end_before((node.end_lineno or node.lineno) + 1)
+            result = joined(result, TAKEN | {var.name for var in self.dynamic.values()}, self.lines)
         self.lines[id(result)] = (node.lineno, node.col_offset)
         return result
 
@@ -384,4 +344,4 @@ def _is_program(node: ast.expr) -> bool:
     return attribute(node.func if isinstance(node, ast.Call) else node) == ("pl", "program")
 
 
-__all__ = ["Keywords", "Place", "Printed", "read_printed", "read_text"]
+__all__ = ["Printed", "read_printed", "read_text"]

@@ -7,15 +7,15 @@ head, such as `# pypto-eqsat.target: ascend950`, which PyPTO skips as comments.
 
 from __future__ import annotations
 
-import keyword
 from collections.abc import Iterator
 
 from pypto_ir.expr import variables
 from pypto_ir.printed.exprs_writer import ExprWriter
 from pypto_ir.printed.stmts_writer import StatementWriter
+from pypto_ir.printed.tuples import fresh
 from pypto_ir.printed.types_writer import TypeWriter
 from pypto_ir.printed.values_writer import ValueWriter, quoted
-from pypto_ir.printed.words import IMPLIED, OF_ATTRIBUTE
+from pypto_ir.printed.words import IMPLIED, OF_ATTRIBUTE, TAKEN
 from pypto_ir.stmt import (
     Assign,
     Call,
@@ -31,14 +31,17 @@ from pypto_ir.stmt import (
 )  # fmt: skip
 from pypto_ir.types import type_exprs
 
-#: names that printed programs use themselves
-_TAKEN = frozenset({"pl", "pld", "self", *keyword.kwlist})
-
 
 def write_text(program: Program) -> str:
     """The canonical printed text of a program, without a newline at its end."""
     name = "Program" if program.name == "program" else program.name
-    lines = [f"# pypto.program: {name}", *_notes(program), "import pypto.language as pl", ""]
+    functions = ordered(program)
+    lines = [
+        f"# pypto.program: {name}",
+        *_notes(program.target, functions),
+        "import pypto.language as pl",
+        "",
+    ]
     needs_pld = len(lines) - 1
     used = {dim for f in program.functions for dim in _dims(f, program.dynamic)}
     dims = sorted(dim for dim in program.dynamic if dim in used)
@@ -46,7 +49,6 @@ def write_text(program: Program) -> str:
         lines += [*(f'{dim} = pl.dynamic("{dim}")' for dim in dims), ""]
     lines += ["@pl.program", f"class {name}:"]
     kept: dict[int, str] = {}
-    functions = ordered(program)
     for i, f in enumerate(functions):
         _Functions(lines, kept, program.dynamic).function(f)
         if i + 1 < len(functions) and _ends_in_empty_lanes(f):
@@ -60,15 +62,16 @@ def write_text(program: Program) -> str:
     return text
 
 
-def _notes(program: Program) -> Iterator[str]:
-    if program.target is not None:
-        yield f"# pypto-eqsat.target: {program.target}"
-    for f in program.functions:
+def _notes(target: str | None, functions: list[Function]) -> Iterator[str]:
+    """What the printed form has no place for, in lines that PyPTO skips."""
+    if target is not None:
+        yield f"# pypto-eqsat.target: {target}"
+    for f in functions:
         for p in f.params:
             if p.range is not None:
                 low, high = p.range
                 yield f"# pypto-eqsat.range: {f.name}.{p.var.name} = {low}..{high}"
-    for f in program.functions:
+    for f in functions:
         if (
             f.verbatim is not None
             and f.verbatim != "..."
@@ -171,7 +174,7 @@ class _Functions:
             lines.append("        ...")
         else:
             types.buffers = frozenset(_buffers(f))
-            writer = StatementWriter(lines, exprs, types, lambda base: _fresh(base, names))
+            writer = StatementWriter(lines, exprs, types, lambda base: fresh(base, names))
             writer.block(f.body, "        ")
 
     def _names(self, f: Function) -> set[str]:
@@ -183,16 +186,9 @@ class _Functions:
 
 def _renamed(names: set[str]) -> dict[str, str]:
     """Printed names of the variables whose own names have another meaning in printed programs."""
-    clashes = sorted(names & _TAKEN)
-    return {name: _fresh(name, names) for name in clashes}
-
-
-def _fresh(base: str, names: set[str]) -> str:
-    name, n = base, 1
-    while name in names or name in _TAKEN:
-        name, n = f"{base}_{n}", n + 1
-    names.add(name)
-    return name
+    clashes = sorted(names & TAKEN)
+    names |= TAKEN
+    return {name: fresh(name, names) for name in clashes}
 
 
 def _buffers(f: Function) -> Iterator[str]:

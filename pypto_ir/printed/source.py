@@ -124,7 +124,9 @@ class Source:
 
     def segment(self, node: ast.expr) -> str | None:
         """The text of a node on one line, or None where it spans several."""
-        if node.end_lineno != node.lineno or not self.plain or node.end_col_offset is None:
+        if node.end_lineno != node.lineno or node.end_col_offset is None:
+            return None
+        if not self.plain and not self.line(node.lineno).isascii():
             return None
         start = self.starts[node.lineno - 1]
         return self.text[start + node.col_offset : start + node.end_col_offset]

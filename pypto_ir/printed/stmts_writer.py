@@ -12,6 +12,7 @@ from collections.abc import Callable
 from pypto_ir.dtypes import DType
 from pypto_ir.expr import Const, Expr, Var
 from pypto_ir.printed.exprs_writer import ExprWriter
+from pypto_ir.printed.tuples import CALL, base_name
 from pypto_ir.printed.types_writer import TypeWriter
 from pypto_ir.printed.values_writer import ValueWriter, quoted
 from pypto_ir.printed.words import OF_SCOPE
@@ -23,6 +24,7 @@ from pypto_ir.stmt import (
     Continue,
     Eval,
     For,
+    FunctionCall,
     If,
     Keywords,
     Return,
@@ -104,7 +106,7 @@ class StatementWriter:
         return ", ".join(map(self.name, results)) + " = "
 
     def _steps(self, s: Assign, indent: str) -> None:
-        base = self.fresh("_submit_tmp" if isinstance(s.value, Submit) else "_tuple_tmp")
+        base = self.fresh(base_name(s.value) if isinstance(s.value, FunctionCall | Submit) else CALL)
         whole = TupleType(tuple(t.type for t in s.targets))
         self.lines.append(f"{indent}{base}: {self.types.text(whole)} = {self.values.text(s.value)}")
         for i, var in enumerate(s.targets):

@@ -14,6 +14,7 @@ from pypto_ir.ops.registry import find_op, type_of
 from pypto_ir.printed.exprs_writer import ExprWriter, float_text
 from pypto_ir.printed.words import (
     DTYPE,
+    FILLS,
     KEYWORD_OPERANDS,
     LEADING_KEYWORD,
     MEMBERS,
@@ -43,7 +44,16 @@ _ALWAYS: dict[str, tuple[str, ...]] = {
     "tile.load": ("target_memory",),
     "tile.gather_row": ("transpose",),
     "tile.mgather": ("coalesce",),
+    "tile.gather_mask": ("mask_pattern",),
+    "tile.gather_compare": ("cmp_mode", "offset", "out_cols"),
+    "tile.mrgsort_format2": ("exhausted",),
+    "tile.scatter_update": ("dim",),
+    "tile.cmp": ("cmp_type",),
+    "tile.cmps": ("cmp_type",),
     "tensor.create": ("dtype", "layout"),
+    "tensor.cast": ("target_type", "mode"),
+    "tensor.matmul": ("a_trans", "b_trans", "c_matrix_nz"),
+    "tensor.matmul_acc": ("a_trans", "b_trans"),
 }
 _SUBMIT_ORDER = ("deps", "dumps", "core_num", "sync_start", "allow_early_resolve", "predicate", "device")
 
@@ -80,14 +90,17 @@ class ValueWriter:
         before: list[str] = []
         after: list[str] = []
         text = self.exprs.text
-        for i, arg in enumerate(call.args):
+        args = call.args
+        if op == "tile.load" and len(args) == 3:
+            args = (*args, args[2])  # a load always prints its valid extents
+        for i, arg in enumerate(args):
             if i not in moved:
                 parts.append(text(arg))
                 continue
             key, late = moved[i]
             if isinstance(arg, MakeTuple) and not arg.items:
                 continue
-            shown = _bare(arg) if op == "tile.full" and isinstance(arg, Const) else text(arg)
+            shown = _bare(arg) if op in FILLS and isinstance(arg, Const) else text(arg)
             if op == "tile.mgather" and i == 2 and isinstance(arg, MakeTuple):
                 key = "valid_shape"
             (after if late else before).append(f"{key}={shown}")

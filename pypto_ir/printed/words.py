@@ -75,13 +75,19 @@ IMPLIED: dict[str, tuple[str | None, str | None]] = {
     "Group": ("CORE_GROUP", "SubWorker"),
 }
 
+#: names that printed programs use themselves
+TAKEN = frozenset({"pl", "pld", "self", *keyword.kwlist})
+
 #: operands that print as keywords: op -> (position, keyword, whether it stands after the other keywords)
 KEYWORD_OPERANDS: dict[str, tuple[tuple[int, str, bool], ...]] = {
     "tile.full": ((1, "value", True),),
+    "tensor.full": ((1, "value", True),),
     "tile.reinterpret_view": ((1, "shape", True),),
     "tile.gather_row": ((5, "valid_shape", False),),
     "tile.mgather": ((2, "scratch", False), (3, "valid_shape", False)),
 }
+#: ops whose value prints bare, whatever its dtype
+FILLS = frozenset({"tile.full", "tensor.full"})
 #: ops whose keyword argument prints as first operand
 LEADING_KEYWORD = {"tile.alloc": "memory"}
 

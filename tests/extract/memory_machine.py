@@ -2,9 +2,9 @@
 
 Every execution of an op that makes a tile writes a fresh mark into all units of the tile's addresses; views
 and results in place keep the mark of their operand; scratch is overwritten with a mark of its own. Reading a
-tile checks that all of its units still hold its mark. Loops run 0 to 3 trips and branches either way.
-Between the places of an initial value, a carried name, a yielded value and a result the machine copies where
-they differ, all sources first.
+tile (a view reads nothing) checks that all of its units still hold its mark. Loops run 0 to 3 trips and
+branches either way. Between the places of an initial value, a carried name, a yielded value and a result the
+machine copies where they differ, all sources first.
 
 Of liveness only one thing is believed: the buffer that each name lies in. Ranges and overlaps are not used.
 """
@@ -186,8 +186,9 @@ class MemoryMachine:
         assert op is not None
         operands = [(i, a) for i, a in enumerate(call.args) if isinstance(a, Var) and a.name in self.tiles]
         scratch = [a for i, a in operands if operand_role(op, i) is Role.SCRATCH]
-        for _, a in operands:
-            if a not in scratch:
+        viewed = op.aliases if not op.writes else None
+        for i, a in operands:
+            if a not in scratch and i != viewed:
                 self.check(a.name, s)
         busy = [self.tiles[a.name] for _, a in operands if a not in scratch]
         for a in scratch:
@@ -199,9 +200,8 @@ class MemoryMachine:
             self.write(spoiled)
         if target is None or not isinstance(target.type, TileType):
             return
-        shared = op.aliases if op.aliases is not None else None
-        if shared is not None:
-            source = self.tiles[call.args[shared].name]  # type: ignore[union-attr]
+        if op.aliases is not None:
+            source = self.tiles[call.args[op.aliases].name]  # type: ignore[union-attr]
             units = -(-bytes_of(target.type) // self.target.allocation(source.memory))
             start = source.units.start
             self.tiles[target.name] = Tile(

@@ -163,6 +163,14 @@ def test_tiles_that_do_not_fit_are_named_with_their_sizes_and_statements() -> No
     assert fault.help and "smaller tiles" in fault.help
 
 
+def test_of_very_many_tiles_the_largest_are_named() -> None:
+    function = tiles(*((f"t{i}", 8 if i else 16, 256) for i in range(40)))
+    (fault,) = capacity_faults(function, allocate(function, ASCEND))
+    assert fault.message.count("tile.load") == 16
+    assert "together: t0 (16,384 bytes, t0 = tile.load), t1 (8,192" in fault.message
+    assert fault.message.endswith("t15 = tile.load) and 24 others (196,608 bytes)")
+
+
 def test_every_memory_that_is_too_small_is_reported_and_one_that_is_missing_as_such() -> None:
     none = replace(ASCEND.memories[Memory.MAT], capacity=0)
     small = replace(ASCEND.memories[Memory.VEC], capacity=1024)

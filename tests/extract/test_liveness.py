@@ -170,6 +170,13 @@ def test_a_tile_that_an_arm_hands_on_and_others_read_later_is_copied() -> None:
     assert ranges(found) == {"a": (0, 6), "b": (1, 7), "r": (2, 5)}
 
 
+def test_two_parts_of_one_buffer_are_not_one_place() -> None:
+    top, bottom = (let(name, "tile.slice", "a", [8, 64], [row, 0]) for name, row in (("w", 0), ("v", 8)))
+    found = live(page("a"), branch([top, give("w")], [bottom, give("v")], "r"), keep("r"), keep("a"))
+    assert found.places["w"] == found.places["v"] == found.places["a"] != found.places["r"]
+    assert ranges(found) == {"a": (0, 7), "r": (1, 6)}
+
+
 def test_an_accumulator_that_one_arm_starts_and_the_other_goes_on_with_is_one_buffer() -> None:
     product = branch(
         [let("p", "tile.matmul", "l", "t"), give("p")],

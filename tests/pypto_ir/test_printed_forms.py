@@ -11,6 +11,8 @@ from printed_support import assert_canonical, function, program, read, text
 
 from pypto_ir.dtypes import DType
 from pypto_ir.expr import Binary, Cast, Const, Unary, Var, index
+from pypto_ir.json_reader import read_program
+from pypto_ir.json_writer import write_program
 from pypto_ir.printed.program_writer import write_text
 from pypto_ir.stmt import Assign, Call, Function, Program
 from pypto_ir.types import INDEX
@@ -364,3 +366,27 @@ def test_trees_that_look_alike_differ() -> None:
         0
     ]
     assert [s.value for s in f.body if isinstance(s, Assign)] == [index(-5), Unary("neg", index(5))]
+
+
+def test_names_that_program_files_do_not_have_are_renamed_in_them() -> None:
+    body = f"""
+        {LOAD}
+        max: pl.Scalar[pl.INDEX] = n
+        min: pl.Ptr = pl.tile.alloc(pl.Mem.Vec, 4096)
+        abs: pl.Tile[[16, 64], pl.FP32, pl.MemRef(min, max * 4, 64), pl.Mem.Vec, pl.TileView(valid_shape=[max, 64])] = pl.tile.load(x, [max, 0], [16, 64], [max, 64], target_memory=pl.Mem.Vec)
+        for true, (cast,) in pl.range(max, init_values=(abs,)):
+            if true > 2:
+                false: {T} = pl.yield_(t)
+            else:
+                false: {T} = pl.yield_(t)
+            pl.system.say(at=[max], deep={{"k": true}})
+            max_1: pl.Tile[[16, 64], pl.FP32, pl.MemRef(min, max * 4, 64), pl.Mem.Vec, pl.TileView(valid_shape=[max, 64])] = pl.yield_(cast)
+    """
+    source = text(body)
+    first = read(source)
+    assert write_text(first) == source
+    again = read_program(write_program(first))
+    assert {"max_2", "min_1", "abs_1", "true_1", "cast_1", "false_1"} <= set(
+        re.findall(r"\w+_\d", write_text(again))
+    )
+    assert write_program(read(write_text(again))) == write_program(first)

@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 from printed_support import function, program, text
 
-from pypto_ir.diagnostics import Diagnostic, Refused, Severity
+from pypto_ir.diagnostics import Diagnostic, Place, Refused, Severity
+from pypto_ir.formats import read_document
 from pypto_ir.printed.program_reader import read_printed
 from pypto_ir.printed.source import MAX_BYTES
 
@@ -35,6 +36,7 @@ BODIES = [
     ("v: pl.Scalar[pl.BOOL] = 1 < n < 3", "P301", 25),
     ("v: pl.Scalar[pl.FP32] = f + n", "P302", 25),
     ("v: pl.Scalar[pl.BOOL] = q == q", "P302", 25),
+    ("v: pl.Scalar[pl.INDEX] = n / 2", "P302", 26),
     ("v: pl.Scalar[pl.BOOL] = q and n", "P302", 31),
     ("v: pl.Scalar[pl.INDEX] = x + 1", "P302", 26),
     ("v: pl.Scalar[pl.INDEX] = 9223372036854775808", "P303", 26),
@@ -149,6 +151,20 @@ def test_a_long_line_is_cut_around_the_caret() -> None:
 def test_columns_count_characters() -> None:
     found = refused(text("pl.system.say(w='über', v=zz)"))[0]
     assert found.place.column == BODY_COLUMN - 1 + 27
+
+
+def test_diagnostics_about_the_program_get_the_lines_of_the_text() -> None:
+    document = read_document(text(f"{LOAD}\nif q:\n    u: {T} = pl.tile.exp(t)"), "p.py")
+    given = [
+        Diagnostic("T101", "by path", Place(path="$.functions[0].body[1].then[0].args[0]", function="k")),
+        Diagnostic("T101", "by statement", Place(function="k", statement="u = tile.exp")),
+        Diagnostic("T101", "by function", Place(function="k")),
+        Diagnostic("T101", "nowhere", Place(path="$.functions[7]")),
+    ]
+    lines = [(d.place.line, d.place.column, d.place.file) for d in document.located(given)]
+    assert lines[:3] == [(BODY_LINE + 2, 13, "p.py")] * 2 + [(BODY_LINE - 1, 5, "p.py")]
+    assert lines[3][0] is None
+    assert document.located(given)[0].excerpt == f"            u: {T} = pl.tile.exp(t)\n            ^"
 
 
 def test_nothing_is_executed(tmp_path: Path) -> None:

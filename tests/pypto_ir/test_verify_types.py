@@ -139,7 +139,10 @@ def test_conditions_are_bool_and_loop_bounds_are_integers() -> None:
 def test_scalar_operands_that_do_not_mix_are_reported() -> None:
     assert "T207" in found(let("y", INDEX, Binary("add", N, F)))
     assert found(let("y", ScalarType(DType.FP32), Binary("add", Cast(N, DType.FP32), F))) == []
-    assert found(let("y", ScalarType(DType.INT32), N)) == ["T201"]
+    assert found(let("y", ScalarType(DType.INT32), Cast(N, DType.INT64))) == ["T201"]
+    # a value of dtype INDEX takes the integer dtype that its definition states
+    assert found(let("y", ScalarType(DType.INT32), N)) == []
+    assert found(let("y", ScalarType(DType.FP32), N)) == ["T201"]
     assert found(let("y", ScalarType(DType.INT64), N)) == []
 
 
