@@ -15,7 +15,7 @@ from extract.names import Names
 from pypto_ir.diagnostics import Diagnostic, Diagnostics, Place, declare
 from pypto_ir.expr import Expr, Var, const_int
 from pypto_ir.ops.registry import find_op
-from pypto_ir.stmt import Assign, Block, Call, For, Function, If, Scope, Stmt, While, Yield, definitions, terminator, walk
+from pypto_ir.stmt import Assign, Block, Call, For, Function, If, Scope, Stmt, While, Yield, definitions, terminator, tuple_items, walk
 from pypto_ir.types import Memory, TileType
 from pypto_ir.verify.places import statement_text
 
@@ -70,9 +70,9 @@ def _sees_gaps(call: Call, found: set[str]) -> bool:
     if not isinstance(source, Var) or not isinstance(source.type, TileType):
         return False
     if call.op == "tile.slice":
-        window = getattr(call.args[1], "items", ())
+        window = tuple_items(call.args[1]) or ()
         whole = source.type.shape
-        columns = len(window) == len(whole) and const_int(window[-1]) != const_int(whole[-1])
+        columns = bool(window) and len(window) == len(whole) and const_int(window[-1]) != const_int(whole[-1])
         return (columns and any(const_int(d) != 1 for d in window[:-1])) or (source.name in found and not _one_row(window))
     return source.name in found
 

@@ -271,13 +271,22 @@ class _Builder:
             return [d.region]
         result: list[int] = []
         free, total = True, self.total(node)
-        for region in self.places.ancestors(d.region):
+        around = self.places.ancestors(d.region)
+        # nothing moves into a region from where the author computes it: a value that two arms read would be written twice
+        own = next((i for i, r in enumerate(around) if self.anchored(d, r)), 0)
+        for i, region in enumerate(around):
             # where the author computes the value, so may we, whatever lies between
-            allowed = free or (d.c, region) in self.anchors
+            allowed = i >= own and (free or (d.c, region) in self.anchors)
             if allowed and self.available(node, region, self.place(d, region)):
                 result.append(region)
-            free = free and (total or self.places.items[region].sure)
+            # out of a loop goes what it would compute anew in every trip, if it can be computed at all; out of an arm goes nothing
+            free = free and self.places.items[region].loop and (total or self.places.items[region].sure)
         return result
+
+    def anchored(self, d: Demand, region: int) -> bool:
+        """True where the author computes a class in a region before it is asked for, and the buffers that it reads are still as then."""
+        anchor = self.anchors.get((d.c, region))
+        return anchor is not None and anchor <= self.places.lifted(d.region, d.position, region)
 
     def place(self, d: Demand, region: int) -> int:
         """Where a region would materialise a class for a demand: the author's statement, or the statement that asks for it."""

@@ -6,6 +6,7 @@ printed. `write_as(program, "text")` writes the printed form. Converting there a
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -42,9 +43,13 @@ class Document:
         return read_printed(self.text, self.file).located(items)
 
 
+#: a comment, an import, a decorator or a definition at the start of a line
+_PRINTED = re.compile(r"^\s*(#|import |from |@|class |def )", re.MULTILINE)
+
+
 def format_of(text: str) -> str:
-    """The format of a text by its first character that is no blank: "json" or "text"."""
-    return JSON if text.lstrip()[:1] in ("{", "[") else TEXT
+    """The format of a text: "text" where it says something of the language of printed programs, else "json"."""
+    return TEXT if text.lstrip()[:1] not in ("{", "[") and _PRINTED.search(text) else JSON
 
 
 def format_of_path(path: str) -> str | None:
