@@ -89,19 +89,13 @@ PAGES = {
 
 def stale() -> list[str]:
     """The pages whose generated part is not what the code says."""
-    return [
-        name
-        for name, (part, made) in PAGES.items()
-        if generated((DOCS / name).read_text(encoding="utf-8"), part) != made().strip()
-    ]
+    return [name for name, (part, made) in PAGES.items() if generated((DOCS / name).read_text(encoding="utf-8"), part) != made().strip()]
 
 
 def main(argv: list[str]) -> int:
     """Write the pages, or check them."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks docs", description=__doc__.splitlines()[0])
-    parser.add_argument(
-        "--check", action="store_true", help="write nothing; exit code 1 where a page is out of date"
-    )
+    parser.add_argument("--check", action="store_true", help="write nothing; exit code 1 where a page is out of date")
     arguments = parser.parse_args(argv)
     old = stale()
     if arguments.check:

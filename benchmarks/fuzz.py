@@ -73,9 +73,7 @@ def examine_seeds(seeds: range, most: int, smaller: bool) -> list[Finding]:
             program = random_program(random.Random(seed), most)
         except Exception as error:
             place = traceback.extract_tb(error.__traceback__)[-1]
-            found.append(
-                Finding(seed, "generator", f"{error!r} at {place.filename}:{place.lineno}", failed=True)
-            )
+            found.append(Finding(seed, "generator", f"{error!r} at {place.filename}:{place.lineno}", failed=True))
             continue
         kind, detail, failed = examine(program)
         if failed and smaller:
@@ -89,9 +87,7 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--programs", type=int, default=10000, help="how many (default 10000)")
     parser.add_argument("--seed", type=int, default=1, help="the first seed (default 1)")
     parser.add_argument("--jobs", type=int, default=2, help="parallel processes (default 2)")
-    parser.add_argument(
-        "--statements", type=int, default=12, help="about the most statements of a function (default 12)"
-    )
+    parser.add_argument("--statements", type=int, default=12, help="about the most statements of a function (default 12)")
     parser.add_argument("--save", type=Path, help="folder for failing programs")
     parser.add_argument("--reduce", action="store_true", help="make failing programs smaller")
     args = parser.parse_args(argv)
@@ -102,9 +98,7 @@ def main(argv: list[str] | None = None) -> int:
     started, kinds, reasons, failures = time.monotonic(), Counter[str](), Counter[str](), 0
     context = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(args.jobs, mp_context=context) as pool:
-        results = pool.map(
-            examine_seeds, chunks, [args.statements] * len(chunks), [args.reduce] * len(chunks)
-        )
+        results = pool.map(examine_seeds, chunks, [args.statements] * len(chunks), [args.reduce] * len(chunks))
         for number, findings in enumerate(results, 1):
             for f in findings:
                 kinds[f.kind] += 1

@@ -62,9 +62,7 @@ class Row:
 
 def loaded(*arguments: str) -> tuple[int, list[str]]:
     """The exit code of a command, and which of `HEAVY` it loaded."""
-    done = subprocess.run(
-        [sys.executable, "-c", _PROBE, *arguments], cwd=ROOT, capture_output=True, text=True, check=True
-    )
+    done = subprocess.run([sys.executable, "-c", _PROBE, *arguments], cwd=ROOT, capture_output=True, text=True, check=True)
     code, *modules = done.stdout.split()
     return int(code), [name for name in HEAVY if name in modules]
 
@@ -175,15 +173,9 @@ def processor() -> str:
 
 def main(argv: list[str]) -> int:
     """Measure, print and write the table."""
-    parser = argparse.ArgumentParser(
-        prog="python -m benchmarks performance", description=__doc__.splitlines()[0]
-    )
-    parser.add_argument(
-        "--rounds", type=int, default=9, metavar="N", help="runs of each measurement (default: 9)"
-    )
-    parser.add_argument(
-        "--kernels", type=Path, default=KERNELS, metavar="DIR", help="where the program files are"
-    )
+    parser = argparse.ArgumentParser(prog="python -m benchmarks performance", description=__doc__.splitlines()[0])
+    parser.add_argument("--rounds", type=int, default=9, metavar="N", help="runs of each measurement (default: 9)")
+    parser.add_argument("--kernels", type=Path, default=KERNELS, metavar="DIR", help="where the program files are")
     parser.add_argument("--dry-run", action="store_true", help="print the table, write nothing")
     arguments = parser.parse_args(argv)
     rounds = max(1, arguments.rounds)

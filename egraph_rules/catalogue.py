@@ -57,9 +57,7 @@ def _rules_of(file: str) -> list[Rule]:
         if len(comment) != 3 or not parts:
             raise ValueError(f"{file}.egg: {match['name']} needs an equation, a condition, a counter-example and a rule")
         equation, condition, counterexample = comment
-        found.append(
-            Rule(match["name"], equation, condition.removeprefix("when "), counterexample.removeprefix("else "), file, parts)
-        )
+        found.append(Rule(match["name"], equation, condition.removeprefix("when "), counterexample.removeprefix("else "), file, parts))
     return found
 
 

@@ -109,13 +109,9 @@ def _fault(function: Function, o: Overflow, statements: list[Stmt]) -> Diagnosti
         tiles += f" and {len(rest)} others ({sum(b.total for b in rest):,} bytes)"
     name = o.memory.value
     if not o.capacity:
-        return Diagnostic(
-            "M001", f"the target has no memory {name}; it would hold {tiles}", where, "use another memory"
-        )
+        return Diagnostic("M001", f"the target has no memory {name}; it would hold {tiles}", where, "use another memory")
     if o.fragmented:
-        why = (
-            "no addresses exist at which they do" if o.proved else "no addresses were found at which they do"
-        )
+        why = "no addresses exist at which they do" if o.proved else "no addresses were found at which they do"
         message = (
             f"{name} holds {o.capacity:,} bytes and at most {o.peak.bytes:,} are live together, but {why} "
             f"(at best {o.needed:,} bytes); the most are live here: {tiles}"
@@ -124,9 +120,7 @@ def _fault(function: Function, o: Overflow, statements: list[Stmt]) -> Diagnosti
         message = f"{name} holds {o.capacity:,} bytes, and here {o.needed:,} are live together: {tiles}"
     copies = any(b.copies > 1 for b in o.peak.live)
     stages = ", or give the pipelined loop fewer stages" if copies else ""
-    help = (
-        f"use smaller tiles or split the work, load tiles nearer to their use and again where needed{stages}"
-    )
+    help = f"use smaller tiles or split the work, load tiles nearer to their use and again where needed{stages}"
     return Diagnostic("M001", message, where, help)
 
 

@@ -277,9 +277,6 @@ def _same(a: TileType, b: TileType, layout: bool) -> bool:
         len(a.shape) == len(b.shape)
         and all(map(same_dim, a.shape, b.shape))
         and (a.dtype, a.memory, a.memref) == (b.dtype, b.memory, b.memref)
-        and (
-            not layout
-            or (x.blayout, x.slayout, x.fractal, x.pad, x.compact) == (y.blayout, y.slayout, y.fractal, y.pad, y.compact)
-        )
+        and (not layout or (x.blayout, x.slayout, x.fractal, x.pad, x.compact) == (y.blayout, y.slayout, y.fractal, y.pad, y.compact))
         and all(same_dim(p, q) or provably_equal(p, q) for p, q in zip(x.valid, y.valid, strict=True))
     )

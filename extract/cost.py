@@ -122,9 +122,7 @@ def _concat(tiles: tuple[Extent | None, ...], target: Target) -> Cost:
     return together(vector_copy(t, target, whole_rows=False) for t in tiles if t)
 
 
-def _vector(
-    op: str, tiles: tuple[Extent | None, ...], made: Extent | None, kwargs: Keywords, target: Target
-) -> Cost | None:
+def _vector(op: str, tiles: tuple[Extent | None, ...], made: Extent | None, kwargs: Keywords, target: Target) -> Cost | None:
     """The price of a vector op of a known family, else None."""
     first = next((t for t in tiles if t), None)
     if op == "tile.cast" and first and made:

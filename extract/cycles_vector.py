@@ -98,9 +98,7 @@ def steady(family: Family, tile: Extent, target: Target, precise: bool = False) 
     return each * (max(slope, family.precise_slope) if precise else slope)
 
 
-def elementwise(
-    families: tuple[str, ...], tile: Extent, target: Target, precise: bool = False, extra: float = 0.0
-) -> Cost:
+def elementwise(families: tuple[str, ...], tile: Extent, target: Target, precise: bool = False, extra: float = 0.0) -> Cost:
     """The price of instructions over every element of `tile`, `extra` cycles on V added to the first."""
     found = target.vector.families
     costs = [instruction("V", steady(found[name], tile, target, precise), target) for name in families]
@@ -142,7 +140,5 @@ def transpose(source: Extent, target: Target) -> Cost:
     columns = ceil(source.cols * source.size / 32)
     blocks = ceil(source.height / 16)
     rate = target.channels[Memory.VEC, Memory.VEC].bytes_per_cycle
-    page = (
-        columns * (t.column + t.block * blocks) + t.fixed + source.height * source.cols * source.size / rate
-    )
+    page = columns * (t.column + t.block * blocks) + t.fixed + source.height * source.cols * source.size / rate
     return instruction("V", source.pages * page, target)

@@ -147,11 +147,7 @@ class _Emitter:
         at.frames.append(frame)
         if isinstance(s, For):
             at.bind(s.var)
-        carries = [
-            Carry(var, init)
-            for name, values in inits
-            for var, init in zip(self.received(name, values), values, strict=True)
-        ]
+        carries = [Carry(var, init) for name, values in inits for var, init in zip(self.received(name, values), values, strict=True)]
         if isinstance(s, While):
             s = replace(s, cond=self.expr(s.cond))
         at.frames.pop()

@@ -104,7 +104,9 @@ def _value(graph: Graph, legal: Mapping[int, object], s: Assign) -> list[Diagnos
     number = graph.encoded.numbers[name]
     op = s.value.op if isinstance(s.value, Call) else "this value"
     reasons = graph.obstacles.get(graph.values[number], ())
-    operands = {v.name: graph.obstacles.get(graph.values[graph.encoded.numbers[v.name]], ()) for v in uses(s) if v.name in graph.encoded.numbers}
+    operands = {
+        v.name: graph.obstacles.get(graph.values[graph.encoded.numbers[v.name]], ()) for v in uses(s) if v.name in graph.encoded.numbers
+    }
     t = graph.encoded.types[number]
     place = _place(graph, s)
     if "given" in reasons:
@@ -164,5 +166,3 @@ def _advice(op: str) -> str:
         case "tile.transpose":
             return "reshape the tile so the transposed axes are the last two of a rank-2 tile"
     return "write the batch loop out, one 2-D tile per page"
-
-

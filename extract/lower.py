@@ -70,6 +70,7 @@ def lower(
     What was moved or copied opens new choices, so such a result is lowered again until nothing changes: lowering the final result gives
     the same function.
     """
+
     def once(f: Function) -> Lowered:
         return _lower_once(f, target, aliased, limits, default_trips, without, solve_seconds)
 
@@ -134,9 +135,7 @@ def _lower_once(
     )  # fmt: skip
 
 
-def first_that_fits(
-    priced: list[tuple[Function, Price]], target: Target
-) -> tuple[Function, Price, Allocation]:
+def first_that_fits(priced: list[tuple[Function, Price]], target: Target) -> tuple[Function, Price, Allocation]:
     """The first function whose tiles the target can hold. Raises `Refused` with what is too large in the very
     first one where no function fits."""
     faults: list[Diagnostic] = []

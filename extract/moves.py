@@ -115,16 +115,11 @@ def vector_copy(tile: Extent, target: Target, whole_rows: bool) -> Cost:
     """The price of a copy within UB: one run where whole rows are copied, else a piece per row of at least a
     cycle."""
     rate = target.channels[Memory.VEC, Memory.VEC].bytes_per_cycle
-    if whole_rows or tile.valid_rows <= 1:
-        cycles = tile.valid_bytes / rate
-    else:
-        cycles = tile.valid_rows * max(1.0, tile.row_bytes / rate)
+    cycles = tile.valid_bytes / rate if whole_rows or tile.valid_rows <= 1 else tile.valid_rows * max(1.0, tile.row_bytes / rate)
     priced = instruction("V", cycles, target)
     return Cost(priced.cycles, (("Vec->Vec", tile.valid_bytes),))
 
 
 def fill_mat(tile: Extent, target: Target) -> Cost:
     """The price of filling the physical region of a tile in L1."""
-    return instruction(
-        target.mat_fill.pipe, tile.elements * tile.size / target.mat_fill.bytes_per_cycle, target
-    )
+    return instruction(target.mat_fill.pipe, tile.elements * tile.size / target.mat_fill.bytes_per_cycle, target)

@@ -1,8 +1,8 @@
 """A plan: the chosen candidates, arranged for emission.
 
-`options[(c, r)]` is the option of class c that region r materialises, before statement `places[(c, r)]`; `reads[((c, r), d)]` is
-the region whose instance of class d it reads, `serves[(c, r, p)]` that for what the skeleton wants before statement p of region r; `due[p]` are the classes that must stand before statement p because
-a region inside it reads them first; `forms[h]` is how handover h is carried.
+`options[(c, r)]` is the option of class c that region r materialises, before statement `places[(c, r)]`; `reads[((c, r), d)]` is the
+region whose instance of class d it reads, `serves[(c, r, p)]` that for what the skeleton wants before statement p of region r; `due[p]`
+are the classes that must stand before statement p because a region inside it reads them first; `forms[h]` is how handover h is carried.
 """
 
 from __future__ import annotations

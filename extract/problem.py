@@ -22,7 +22,7 @@ from extract.price import price
 from extract.regions import Regions, free_dims, regions
 from extract.target import Target
 from extract.trips import DEFAULT_TRIPS
-from pypto_ir.expr import Expr, Var, const_int, variables
+from pypto_ir.expr import Var, const_int, variables
 from pypto_ir.ops.registry import Role, find_op
 from pypto_ir.stmt import Assign, For, If, Stmt, While, Yield, terminator, uses, walk
 from pypto_ir.types import TileType, type_exprs
@@ -365,4 +365,3 @@ def written_operands(graph: Graph, node: ENode) -> tuple[int, ...]:
     holes = [i for i, e in enumerate(entry.template) if isinstance(e, Hole)]
     scratch = [i for i in holes if op.operands[min(i, len(op.operands) - 1)].role is Role.SCRATCH]
     return tuple(holes.index(i) for i in (*op.writes, *scratch) if i in holes)
-

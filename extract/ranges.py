@@ -67,9 +67,7 @@ class _Walk(TilePlaces):
         numbers = self.slots.roots()
         places = {number: i for i, number in enumerate(numbers)}
         names = {name: self.slots.find(where.slot) for name, where in self.values.items()}
-        return [self.slots.items[n] for n in numbers], {
-            name: places[n] for name, n in names.items() if n in places
-        }
+        return [self.slots.items[n] for n in numbers], {name: places[n] for name, n in names.items() if n in places}
 
     # ---- statements ----
 
@@ -126,9 +124,7 @@ class _Walk(TilePlaces):
             shared = op.aliases if op.aliases is not None else op.writes[0] if op.writes else None
             source = self.value(call.args[shared]) if shared is not None and shared < len(call.args) else None
             if source is not None and self.slots.of(source).memory is (made.memory or Memory.VEC):
-                self.bind(
-                    target.name, source if op.writes else self.seen(source, call.args[shared or 0], made)
-                )
+                self.bind(target.name, source if op.writes else self.seen(source, call.args[shared or 0], made))
                 return
         loads = op is not None and op.reads_memory and _memory(made) in (Memory.VEC, Memory.MAT)
         self.make(target, s, self.at, self.stages if loads else 1)
@@ -140,11 +136,7 @@ class _Walk(TilePlaces):
         inits = [self.value(c.init) for c in s.carries]
         homes: _Places = []
         for carry in s.carries:
-            home = (
-                self.new(carry.var.name, carry.var.type, s, at)
-                if isinstance(carry.var.type, TileType)
-                else None
-            )
+            home = self.new(carry.var.name, carry.var.type, s, at) if isinstance(carry.var.type, TileType) else None
             homes.append(home)
             if home is not None:
                 self.slots.of(home).fresh_in = loop.number
@@ -183,11 +175,7 @@ class _Walk(TilePlaces):
             home, init = homes[i], inits[i]
             if home is None:
                 continue
-            if (
-                init is not None
-                and slots.find(init.slot) not in taken
-                and slots.of(init).memory is slots.of(home).memory
-            ):
+            if init is not None and slots.find(init.slot) not in taken and slots.of(init).memory is slots.of(home).memory:
                 replaced = self.replaced(home, moved[i])
                 if not replaced or self.free_after(slots.of(init), at):
                     slots.join(home.slot, init.slot)
@@ -265,9 +253,7 @@ class _Walk(TilePlaces):
             else:
                 self.make(result, s, at)
 
-    def shared(
-        self, a: Location, b: Location, at: int, middle: int, one: _Places, two: _Places
-    ) -> Location | None:
+    def shared(self, a: Location, b: Location, at: int, middle: int, one: _Places, two: _Places) -> Location | None:
         """One buffer for what both arms yield, in a memory without copies; None where it cannot be."""
         if not self.bound_to_share(a, b):
             return None
@@ -285,9 +271,7 @@ class _Walk(TilePlaces):
         slot.overwritten = True
         return old
 
-    def merged(
-        self, a: Location, b: Location, result: Var, s: If, at: int, one: _Places, two: _Places
-    ) -> Location:
+    def merged(self, a: Location, b: Location, result: Var, s: If, at: int, one: _Places, two: _Places) -> Location:
         """The buffer that the arms copy their tiles to: one of an arm, or a new one."""
         assert isinstance(result.type, TileType)
         if self.born(a, at, one):

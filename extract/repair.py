@@ -54,7 +54,9 @@ def linear(function: Function) -> tuple[Function, list[Diagnostic]]:
             return function, list(bag)
         function = replace(function, body=_rebuilt(function.body, ("body",), edits))
     return function, [
-        Diagnostic("V202", f"{v.var} is still overwritten too early after {ROUNDS} rounds of copies", place(function, v.write_path, v.write))
+        Diagnostic(
+            "V202", f"{v.var} is still overwritten too early after {ROUNDS} rounds of copies", place(function, v.write_path, v.write)
+        )
         for v in violations(function)
     ]
 

@@ -127,5 +127,3 @@ class _Search:
         cost = self.problem.cost(chosen)
         if cost < self.best.cost - 1e-9 and len(realized(self.problem, chosen)) == len(chosen):
             self.best.chosen, self.best.cost = chosen, cost
-
-

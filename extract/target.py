@@ -259,9 +259,7 @@ def _built_in(name: str) -> Target:
 def _without_limits() -> Target:
     base = _built_in("ascend910b")
     unlimited = {memory: replace(store, capacity=None) for memory, store in base.memories.items()}
-    return replace(
-        base, name=None, title=f"no target (prices of {base.title}, no limits)", memories=unlimited
-    )
+    return replace(base, name=None, title=f"no target (prices of {base.title}, no limits)", memories=unlimited)
 
 
 def _read(path: Path) -> Target:
@@ -271,7 +269,5 @@ def _read(path: Path) -> Target:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
-        raise Refused(
-            [Diagnostic("U301", f"the target file cannot be read: {reason}", Place(str(path)))]
-        ) from None
+        raise Refused([Diagnostic("U301", f"the target file cannot be read: {reason}", Place(str(path)))]) from None
     return parse_target(text, str(path))

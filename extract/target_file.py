@@ -93,9 +93,7 @@ class _Reader:
     def report(self, path: str, message: str, help: str | None = None) -> None:
         self.found.add("U303", message, Place(self.file, path=path or None), help)
 
-    def fields(
-        self, value: object, path: str, required: dict[str, str], optional: dict[str, str] | None = None
-    ) -> _Fields:
+    def fields(self, value: object, path: str, required: dict[str, str], optional: dict[str, str] | None = None) -> _Fields:
         """The checked fields of an object; a stand-in for each that is missing or wrong."""
         silent = value is _ABSENT
         if not isinstance(value, dict):
@@ -118,9 +116,7 @@ class _Reader:
                 self.report(here, f"must be {words}, found {_short(value[key])}")
         for key in value:
             if key not in kinds:
-                self.report(
-                    f"{path}.{key}" if path else key, "is not known here", f"known are {', '.join(kinds)}"
-                )
+                self.report(f"{path}.{key}" if path else key, "is not known here", f"known are {', '.join(kinds)}")
         return result
 
     def target(self, root: object) -> Target:
@@ -148,10 +144,7 @@ class _Reader:
         issue = self.fields(top["issue"], "issue", per_pipe | {"unit": "text", "source": "text"})
         pipe_objects = {p: "object" for p in PIPES if p != "S"}
         fallback = self.fields(top["fallback"], "fallback", pipe_objects | {"unit": "text", "source": "text"})
-        rates = {
-            p: self.fields(fallback[p], f"fallback.{p}", {"fixed": "positive", "elements": "positive"})
-            for p in pipe_objects
-        }
+        rates = {p: self.fields(fallback[p], f"fallback.{p}", {"fixed": "positive", "elements": "positive"}) for p in pipe_objects}
         cube = {"fixed": "number", "fractal": "positive", "fractal_fp32": "positive"}
         drain = {"fixed": "number", "row_floor": "positive", "bandwidth": "positive", "odd_penalty": "number"}
         return Target(
@@ -168,8 +161,7 @@ class _Reader:
             cube=Cube(**self.numbers(top["cube"], "cube", cube)),
             drain=Drain(**self.numbers(top["drain"], "drain", drain)),
             vector=self.vector(top["vector"]),
-            fallback={p: (float(r["fixed"]), float(r["elements"])) for p, r in rates.items()}
-            | {"S": (1.0, float("inf"))},
+            fallback={p: (float(r["fixed"]), float(r["elements"])) for p, r in rates.items()} | {"S": (1.0, float("inf"))},
         )
 
     def numbers(self, value: object, path: str, kinds: dict[str, str]) -> _Fields:
@@ -191,9 +183,7 @@ class _Reader:
             found = self.fields(entry, f"memories.{name}", kinds)
             memory = self.memory(name, f"memories.{name}")
             if memory is not None:
-                result[memory] = Store(
-                    found["capacity"], found["alignment"], found["allocation"], found["source"]
-                )
+                result[memory] = Store(found["capacity"], found["alignment"], found["allocation"], found["source"])
         for memory in (Memory.VEC, Memory.MAT, Memory.LEFT, Memory.RIGHT, Memory.ACC):
             if memory.value not in value and value is not _ABSENT:
                 self.report(f"memories.{memory.value}", "is missing; every target states this memory")
@@ -208,9 +198,7 @@ class _Reader:
     def acc_rows(self, value: _Fields) -> dict[DType | None, int]:
         names = {d.value: d for d in DType}
         optional = {name: "count" for name in names}
-        found = self.fields(
-            value, "acc_rows", {"default": "count", "unit": "text", "source": "text"}, optional
-        )
+        found = self.fields(value, "acc_rows", {"default": "count", "unit": "text", "source": "text"}, optional)
         return {None: found["default"]} | {names[n]: v for n, v in found.items() if n in names}
 
     def channels(self, value: _Fields, clock: float) -> dict[tuple[Memory, Memory], Channel]:
@@ -260,15 +248,11 @@ class _Reader:
             repeat_bytes=repeat["bytes"],
             narrow_rows=repeat["narrow_rows"],
             ragged_startup=float(repeat["ragged_startup"]),
-            families={
-                name: self.family(families[name], f"vector.families.{name}") for name in VECTOR_FAMILIES
-            },
+            families={name: self.family(families[name], f"vector.families.{name}") for name in VECTOR_FAMILIES},
             row_reduce=self.steps(top["row_reduce"], "vector.row_reduce"),
             col_reduce=self.steps(top["col_reduce"], "vector.col_reduce"),
             row_expand=self.steps(top["row_expand"], "vector.row_expand"),
-            row_broadcast=self.numbers(top["row_broadcast"], "vector.row_broadcast", {"fixed": "number"})[
-                "fixed"
-            ],
+            row_broadcast=self.numbers(top["row_broadcast"], "vector.row_broadcast", {"fixed": "number"})["fixed"],
             transpose=Transpose(**self.numbers(top["transpose"], "vector.transpose", transpose)),
         )
 
@@ -280,9 +264,7 @@ class _Reader:
             "half_slope": "positive",
         }
         optional |= {"half_row_slope": "positive", "precise_slope": "positive", "by_row": "flag"}
-        found = self.fields(
-            value, path, {"startup": "number", "slope": "positive", "source": "text"}, optional
-        )
+        found = self.fields(value, path, {"startup": "number", "slope": "positive", "source": "text"}, optional)
         slope, startup = float(found["slope"]), float(found["startup"])
         row_slope = float(found.get("row_slope", slope))
         half = float(found.get("half_slope", slope))
@@ -313,9 +295,7 @@ class _Reader:
                 )
             else:
                 steps.append((pair[0], float(pair[1])))
-        return Steps(
-            float(found["startup"]), tuple(steps) or ((256, 1.0),), float(found["beyond"]), found["source"]
-        )
+        return Steps(float(found["startup"]), tuple(steps) or ((256, 1.0),), float(found["beyond"]), found["source"])
 
 
 def _short(value: object) -> str:

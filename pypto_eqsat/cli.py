@@ -125,33 +125,17 @@ def parser() -> argparse.ArgumentParser:
 
     optimize = commands.add_parser("optimize", help="lower a program", allow_abbrev=False)
     optimize.add_argument("input", metavar="IN", help="program file, - for standard input")
-    optimize.add_argument(
-        "-o", "--output", metavar="OUT", default="-", help="where the result goes (default: standard output)"
-    )
-    optimize.add_argument(
-        "--target", metavar="NAME", help="compile for this target instead of the one that the program names"
-    )
-    optimize.add_argument(
-        "--time-limit", metavar="SECONDS", type=_seconds, help="stop searching after this time (exit code 3)"
-    )
-    optimize.add_argument(
-        "--stats", metavar="FILE", help="write cost, bounds, times and what was validated as JSON"
-    )
-    optimize.add_argument(
-        "--no-validate", action="store_true", help="do not interpret input and output to compare them"
-    )
-    optimize.add_argument(
-        "--validate-seconds", metavar="SECONDS", type=_seconds, help="time for that comparison"
-    )
+    optimize.add_argument("-o", "--output", metavar="OUT", default="-", help="where the result goes (default: standard output)")
+    optimize.add_argument("--target", metavar="NAME", help="compile for this target instead of the one that the program names")
+    optimize.add_argument("--time-limit", metavar="SECONDS", type=_seconds, help="stop searching after this time (exit code 3)")
+    optimize.add_argument("--stats", metavar="FILE", help="write cost, bounds, times and what was validated as JSON")
+    optimize.add_argument("--no-validate", action="store_true", help="do not interpret input and output to compare them")
+    optimize.add_argument("--validate-seconds", metavar="SECONDS", type=_seconds, help="time for that comparison")
     optimize.set_defaults(command=_command("optimize"))
 
-    convert = commands.add_parser(
-        "convert", help="write a program in the other form, JSON or printed", allow_abbrev=False
-    )
+    convert = commands.add_parser("convert", help="write a program in the other form, JSON or printed", allow_abbrev=False)
     convert.add_argument("input", metavar="IN", help="program file, - for standard input")
-    convert.add_argument(
-        "-o", "--output", metavar="OUT", default="-", help="where the result goes (default: standard output)"
-    )
+    convert.add_argument("-o", "--output", metavar="OUT", default="-", help="where the result goes (default: standard output)")
     convert.add_argument(
         "--to",
         choices=("json", "text"),

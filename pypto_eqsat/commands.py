@@ -78,9 +78,7 @@ def load_verified(path: str) -> Source:
 def optimize(arguments: argparse.Namespace) -> int:
     output, stats = arguments.output, arguments.stats
     if stats is not None and stats == output:
-        raise UsageFault(
-            "U001", "the result and --stats go to the same place", stats, "give --stats another file"
-        )
+        raise UsageFault("U001", "the result and --stats go to the same place", stats, "give --stats another file")
     target = _target(arguments.target)
     check_writable(output)
     if stats is not None:
@@ -175,11 +173,7 @@ def rules(arguments: argparse.Namespace) -> int:
 
     wanted = arguments.name
     known = sorted(all_rules(), key=lambda rule: str(rule.name))
-    chosen = [
-        r
-        for r in known
-        if wanted is None or wanted in (r.name, *r.parts) or r.name.startswith(f"{wanted.rstrip('.')}.")
-    ]
+    chosen = [r for r in known if wanted is None or wanted in (r.name, *r.parts) or r.name.startswith(f"{wanted.rstrip('.')}.")]
     if not chosen:
         raise _unknown("rule", wanted, [r.name for r in known])
     fields = ("name", "ruleset", "equation", "condition", "counterexample")

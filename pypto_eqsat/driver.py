@@ -1,8 +1,8 @@
 """The pipeline: verify, lower every in-core function, verify again, interpret input against output.
 
-    result = optimize(read_program(text))
-    result.program      the 2-D program
-    result.stats        costs, bounds, rule counts and times, ready for JSON
+result = optimize(read_program(text))
+result.program      the 2-D program
+result.stats        costs, bounds, rule counts and times, ready for JSON
 """
 
 from __future__ import annotations
@@ -124,9 +124,7 @@ def _still_nd(function: Function) -> list[Diagnostic]:
 
 
 def _fault(code: str, d: Diagnostic) -> Diagnostic:
-    return Diagnostic(
-        code, f"[{d.code}] {d.message}", d.place, "this is a fault of the optimiser: please report it with the input program"
-    )
+    return Diagnostic(code, f"[{d.code}] {d.message}", d.place, "this is a fault of the optimiser: please report it with the input program")
 
 
 def _validate(before: Program, after: Program, seconds: float) -> dict[str, Any]:

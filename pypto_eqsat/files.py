@@ -44,10 +44,7 @@ def read_input(path: str) -> bytes:
             data = sys.stdin.buffer.read(MAX_BYTES + 1)
         else:
             with open(path, "rb") as file:
-                if (
-                    stat.S_ISREG(os.fstat(file.fileno()).st_mode)
-                    and os.fstat(file.fileno()).st_size > MAX_BYTES
-                ):
+                if stat.S_ISREG(os.fstat(file.fileno()).st_mode) and os.fstat(file.fileno()).st_size > MAX_BYTES:
                     raise too_large(path)
                 data = file.read(MAX_BYTES + 1)
     except (OSError, ValueError) as fault:

@@ -90,9 +90,7 @@ def _tokens(text: str) -> list[_Token]:
         kind = found.lastgroup if found else None
         if found is None or kind is None:
             start = at + len(text[at:]) - len(text[at:].lstrip(" \t"))
-            raise ExprError(
-                f"found {text[start : start + 12]!a}, which starts nothing in an expression", start
-            )
+            raise ExprError(f"found {text[start : start + 12]!a}, which starts nothing in an expression", start)
         token = _Token(kind, found[kind], found.start(kind))
         glued = tokens and tokens[-1].kind in ("int", "float") and kind in ("int", "float", "name")
         if glued and tokens[-1].offset + len(tokens[-1].text) == token.offset:
@@ -170,9 +168,7 @@ class _Parser:
             fault = binary_fault(op, token.text, left.dtype, right.dtype)
             if fault:
                 raise ExprError(fault, token.offset, _cast_help(left.dtype, right.dtype))
-            dtype = (
-                DType.BOOL if op in COMPARISONS or op in LOGICAL else promote_scalar(left.dtype, right.dtype)
-            )
+            dtype = DType.BOOL if op in COMPARISONS or op in LOGICAL else promote_scalar(left.dtype, right.dtype)
         return self.part(Binary(op, left.expr, right.expr), dtype, max(left.depth, right.depth), token.offset)
 
     def part(self, e: Expr, dtype: DType | None, below: int, offset: int) -> _Part:
@@ -191,15 +187,9 @@ class _Parser:
                 self.unexpected("an operand")
             self.at += 1
             number = self.token
-            if (
-                token.text == "-"
-                and number.kind in ("int", "float")
-                and self.tokens[self.at + 1].text != "**"
-            ):
+            if token.text == "-" and number.kind in ("int", "float") and self.tokens[self.at + 1].text != "**":
                 self.at += 1
-                return _Part(
-                    _number(number, negative=True), DType.INDEX if number.kind == "int" else DType.FP32
-                )
+                return _Part(_number(number, negative=True), DType.INDEX if number.kind == "int" else DType.FP32)
             return self.unary("neg" if token.text == "-" else "bitnot", token, _UNARY)
         if token.kind == "name" and token.text == "not":
             if least > _NOT:
@@ -249,9 +239,7 @@ class _Parser:
             self.expect("]")
             if isinstance(t, TupleType):
                 if element >= len(t.items):
-                    raise ExprError(
-                        f"{token.text} has {len(t.items)} elements, found [{element}]", token.offset
-                    )
+                    raise ExprError(f"{token.text} has {len(t.items)} elements, found [{element}]", token.offset)
                 t = t.items[element]
             elif not isinstance(t, UnknownType):
                 raise ExprError(f"{token.text} is no tuple and has no element [{element}]", token.offset)

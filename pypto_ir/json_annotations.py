@@ -63,9 +63,7 @@ def _merge_tile(r: Reading, d: TileType, w: Written, op: str | None) -> Type:
     _agree(r, w, "dtype", w.dtype in (None, d.dtype), w.dtype and w.dtype.value, d.dtype.value)
     memory = w.memory or d.memory
     if w.shape is not None and not same_dims(w.shape, d.shape):
-        flattens = (
-            op in _ANNOTATED and len(d.shape) > 2 and len(w.shape) == 2 and _size(w.shape) == _size(d.shape)
-        )
+        flattens = op in _ANNOTATED and len(d.shape) > 2 and len(w.shape) == 2 and _size(w.shape) == _size(d.shape)
         _agree(r, w, "tile", flattens, dims_text(w.shape), dims_text(d.shape))
         return complete(r, replace(w, kind="tile", dtype=d.dtype, memory=memory))
     _agree(r, w, "memory", d.memory in (None, memory), memory and memory.value, d.memory and d.memory.value)

@@ -117,9 +117,7 @@ def _read_args(r: Reading, op: OpDef | None, value: Any, kwargs: Keywords, path:
     return tuple(args)
 
 
-def plain_dtype(
-    op: OpDef | None, i: int, args: list[Expr] | tuple[Expr, ...], kwargs: Keywords
-) -> DType | None:
+def plain_dtype(op: OpDef | None, i: int, args: list[Expr] | tuple[Expr, ...], kwargs: Keywords) -> DType | None:
     """The dtype that a plain number takes as operand `i`: that of the tile before it, else of the `dtype`
     keyword argument; None where the operand is no scalar of data (then it is an INDEX constant)."""
     if op is None or not op.operands or not op.name.startswith("tile."):
@@ -148,20 +146,14 @@ def _result_type(r: Reading, op: OpDef | None, call: Call, s: dict[str, Any], pa
         if written is None and "let" not in s and call.op.startswith(EFFECTS):
             return UnknownType()
         if written is None or (written.whole is None and (written.shape is None or written.dtype is None)):
-            why = f"the op {call.op[:60]} is not known" + (
-                "; its statement gives no complete type" if "let" in s else ""
-            )
+            why = f"the op {call.op[:60]} is not known" + ("; its statement gives no complete type" if "let" in s else "")
             names = [o.name for o in all_ops()]
             close = _closest(call.op, names)
-            help = (
-                f"did you mean {close}? " if close else ""
-            ) + "An op that is not known needs its result type at the statement"
+            help = (f"did you mean {close}? " if close else "") + "An op that is not known needs its result type at the statement"
             r.fail("J404", (path, "op"), why, help)
         return complete(r, written)
     if any(map(is_poisoned, call.args)):
-        return (
-            complete(r, written) if written and written.shape and written.dtype and written.kind else POISON
-        )
+        return complete(r, written) if written and written.shape and written.dtype and written.kind else POISON
     try:
         deduced = infer_call(call)
     except OpError as fault:
@@ -198,9 +190,7 @@ def read_function_call(
     return FunctionCall(callee.name, args, kwargs, attrs), result_types(callee, args)
 
 
-def read_submit(
-    r: Reading, s: dict[str, Any], path: Path, functions: Mapping[str, Function]
-) -> tuple[Submit, tuple[Type, ...]]:
+def read_submit(r: Reading, s: dict[str, Any], path: Path, functions: Mapping[str, Function]) -> tuple[Submit, tuple[Type, ...]]:
     """A task launch and the types of its results, the task id last (`spec/tile_ir.md` section 3)."""
     callee = _callee(r, s["submit"], (path, "submit"), functions)
     args = read_exprs(r, s["args"], (path, "args"), "the arguments")
@@ -226,9 +216,7 @@ def _submit_field(r: Reading, key: str, value: Any, path: Path) -> Literal:
         case "deps" | "dumps":
             return read_exprs(r, value, path, key)
         case "predicate":
-            return tuple(
-                read_literal(r, e, (path, i)) for i, e in enumerate(r.list(value, path, "a predicate"))
-            )
+            return tuple(read_literal(r, e, (path, i)) for i, e in enumerate(r.list(value, path, "a predicate")))
         case "sync_start" | "allow_early_resolve":
             return r.flag(value, path, key)
     return read_scalar(r, value, path, key, "integer")
@@ -278,9 +266,7 @@ def _fits(given: Type, wanted: Type) -> bool:
 
 def result_types(callee: Function, args: tuple[Expr, ...]) -> tuple[Type, ...]:
     """The types of a function's results at a call: its scalar parameters are replaced by the arguments."""
-    by = {
-        p.var.name: a for p, a in zip(callee.params, args, strict=False) if isinstance(p.var.type, ScalarType)
-    }
+    by = {p.var.name: a for p, a in zip(callee.params, args, strict=False) if isinstance(p.var.type, ScalarType)}
     return tuple(substituted(t, by) for t in callee.returns) if by else callee.returns
 
 
@@ -291,9 +277,7 @@ def substituted(t: Type, by: Mapping[str, Expr]) -> Type:
         return tuple(substitute(v, by) for v in values)
 
     def ref(m: MemRef | None) -> MemRef | None:
-        return m and replace(
-            m, offset=m.offset and substitute(m.offset, by), slot=m.slot and substitute(m.slot, by)
-        )
+        return m and replace(m, offset=m.offset and substitute(m.offset, by), slot=m.slot and substitute(m.slot, by))
 
     match t:
         case TensorType():

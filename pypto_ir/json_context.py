@@ -50,9 +50,7 @@ class Reading:
     ) -> None:
         """Record a finding at a path; `offset` is a place inside the string there, `on_key` points at the key
         instead."""
-        self.findings.append(
-            Finding(code, message, path, help, on_key, offset, self.function, self.statement, self.loc)
-        )
+        self.findings.append(Finding(code, message, path, help, on_key, offset, self.function, self.statement, self.loc))
         if len(self.findings) >= MAX_FINDINGS:
             raise Enough
 
@@ -78,23 +76,15 @@ class Reading:
                     )
         missing = [key for key in keys.required if key not in value]
         if missing:
-            self.fail(
-                "J103", path, f"{what} needs the key{'s' if len(missing) > 1 else ''} {', '.join(missing)}"
-            )
+            self.fail("J103", path, f"{what} needs the key{'s' if len(missing) > 1 else ''} {', '.join(missing)}")
         return value
 
-    def unknown(
-        self, code: str, path: Path, what: str, word: str, allowed: Iterable[str], *, on_key: bool = False
-    ) -> None:
+    def unknown(self, code: str, path: Path, what: str, word: str, allowed: Iterable[str], *, on_key: bool = False) -> None:
         """Report a word that is not among the allowed ones, with the nearest of them."""
         choices = list(allowed)
         close = difflib.get_close_matches(word[:60], choices, 1)
         listed = ", ".join(choices[:30]) + (", .." if len(choices) > 30 else "")
-        message = (
-            f"found {what}, which is not known; allowed: {listed}"
-            if choices
-            else f"found {what}, allowed is nothing"
-        )
+        message = f"found {what}, which is not known; allowed: {listed}" if choices else f"found {what}, allowed is nothing"
         self.report(code, path, message, f"did you mean {close[0]}?" if close else None, on_key=on_key)
 
     def list(self, value: Any, path: Path, what: str) -> list[Any]:
@@ -125,9 +115,7 @@ class Reading:
         if type(value) is not int:
             self.fail("J101", path, f"found {found(value)}, allowed is {what}, an integer")
         if not low <= value <= high:
-            self.fail(
-                "J105", path, f"found {found(value)}, allowed is {what} from {bound(low)} to {bound(high)}"
-            )
+            self.fail("J105", path, f"found {found(value)}, allowed is {what} from {bound(low)} to {bound(high)}")
         return value
 
     def flag(self, value: Any, path: Path, what: str) -> bool:

@@ -140,9 +140,7 @@ def dump_annotation(deduced: Type | None, t: Type, op: str | None) -> dict[str, 
 
 def written(t: TileType | TensorType, spelled_out: bool = False) -> Written:
     """The fields of a type that differ from what their absence means, or all of them."""
-    w = Written(
-        None, "tile" if isinstance(t, TileType) else "tensor", shape=t.shape, dtype=t.dtype, memref=t.memref
-    )
+    w = Written(None, "tile" if isinstance(t, TileType) else "tensor", shape=t.shape, dtype=t.dtype, memref=t.memref)
     w.valid = t.valid if spelled_out or (t.view and t.view.valid) else None
     if isinstance(t, TensorType):
         view = t.view or TensorView()

@@ -108,9 +108,7 @@ def _read_text(r: Reading, text: str, path: Path) -> Expr:
     try:
         return parse_expr(text, lambda name, offset: r.names.lookup(name, path, offset))
     except ExprError as fault:
-        r.fail(
-            "J301", path, f"in the expression {short(text)}: {fault.message}", fault.help, offset=fault.offset
-        )
+        r.fail("J301", path, f"in the expression {short(text)}: {fault.message}", fault.help, offset=fault.offset)
 
 
 def _read_const(r: Reading, value: Any, path: Path) -> Expr:

@@ -62,9 +62,7 @@ def refuse_if_any(findings: list[Finding], text: str, file: str | None, repeated
     paths = [steps(f.path) for f in findings]
     located = locate(text, paths)
     doubles = located.repeated[:MAX_FINDINGS]
-    offsets = [
-        _offset(f, p, text, located.values, located.keys) for f, p in zip(findings, paths, strict=True)
-    ]
+    offsets = [_offset(f, p, text, located.values, located.keys) for f, p in zip(findings, paths, strict=True)]
     where = positions(text, (*offsets, *(at for _, at in doubles)))
     result = []
     for finding, path, offset in zip(findings, paths, offsets, strict=True):
@@ -114,11 +112,7 @@ def _offset(
     while path not in values and path:
         path = path[:-1]
     start = values.get(path, 0)
-    if (
-        finding.offset is not None
-        and text.startswith('"', start)
-        and "\\" not in text[start : start + finding.offset + 1]
-    ):
+    if finding.offset is not None and text.startswith('"', start) and "\\" not in text[start : start + finding.offset + 1]:
         return start + 1 + finding.offset
     return start
 

@@ -94,9 +94,7 @@ class Names:
             return var
         if name in self.defined:
             message = f"{name} is defined inside another block and cannot be seen here"
-            self.reading.report(
-                "J203", path, message, "hand it on with a yield and the results of its block", offset=offset
-            )
+            self.reading.report("J203", path, message, "hand it on with a yield and the results of its block", offset=offset)
         else:
             close = difflib.get_close_matches(name[:60], list(self.visible)[-2000:], 1)
             self.reading.report(

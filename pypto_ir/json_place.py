@@ -16,9 +16,7 @@ from typing import TypeAlias
 #: a path from the root as a linked list, cheap to extend: `((None, "functions"), 0)` is `$.functions[0]`
 Path: TypeAlias = "tuple[Path, str | int] | None"
 
-_TOKEN = re.compile(
-    r'[ \t\n\r]*(?:([{}\[\],:])|("[^"\\]*(?:\\.[^"\\]*)*")|([^ \t\n\r{}\[\],:"]+))', re.DOTALL
-)
+_TOKEN = re.compile(r'[ \t\n\r]*(?:([{}\[\],:])|("[^"\\]*(?:\\.[^"\\]*)*")|([^ \t\n\r{}\[\],:"]+))', re.DOTALL)
 _STEP = re.compile(r"\.([A-Za-z_][A-Za-z0-9_]*)|\[(\d+)\]")
 _PLAIN_KEY = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 

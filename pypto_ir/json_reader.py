@@ -69,11 +69,7 @@ def read_program(text: str | bytes, file: str | None = None) -> Program:
 
 
 def _program(r: Reading, value: Any) -> Program:
-    if (
-        type(value) is dict
-        and "pypto_ir" in value
-        and (type(value["pypto_ir"]) is not int or value["pypto_ir"] != FORMAT)
-    ):
+    if type(value) is dict and "pypto_ir" in value and (type(value["pypto_ir"]) is not int or value["pypto_ir"] != FORMAT):
         r.fail(
             "J601",
             (None, "pypto_ir"),
@@ -125,16 +121,12 @@ def _signature(r: Reading, value: Any, path: Path, dynamic: tuple[Var, ...]) -> 
     f = Function(name)
     r.names.start(dynamic)
     with suppress(Bad):
-        f = replace(
-            f, kind=r.word(fields.get("kind", f.kind), (path, "kind"), "function kind", FUNCTION_KINDS)
-        )
+        f = replace(f, kind=r.word(fields.get("kind", f.kind), (path, "kind"), "function kind", FUNCTION_KINDS))
     with suppress(Bad):
         f = replace(f, params=_params(r, fields.get("params", []), (path, "params")))
     with suppress(Bad):
         values = r.list(fields.get("returns", []), (path, "returns"), "the types of the results")
-        f = replace(
-            f, returns=tuple(_type_or_poison(r, t, ((path, "returns"), i)) for i, t in enumerate(values))
-        )
+        f = replace(f, returns=tuple(_type_or_poison(r, t, ((path, "returns"), i)) for i, t in enumerate(values)))
     with suppress(Bad):
         f = replace(f, attrs=read_keywords(r, fields.get("attrs", {}), (path, "attrs"), "the attributes"))
     texts: dict[str, Any] = {}
@@ -149,9 +141,7 @@ def _signature(r: Reading, value: Any, path: Path, dynamic: tuple[Var, ...]) -> 
     if "body" in fields and "verbatim" in fields:
         r.report("J603", path, "found both body and verbatim, allowed is one of them")
     if not fields.keys() & {"body", "verbatim", "external_source"}:
-        r.report(
-            "J603", path, "the function has no body", "give its statements as body, or its text as verbatim"
-        )
+        r.report("J603", path, "the function has no body", "give its statements as body, or its text as verbatim")
     return f
 
 
@@ -168,9 +158,7 @@ def _params(r: Reading, value: Any, path: Path) -> tuple[Param, ...]:
         at: Path = (path, i)
         with suppress(Bad):
             fields = r.object(element, at, "a parameter", _PARAM)
-            var = r.names.define(
-                fields["name"], (at, "name"), _type_or_poison(r, fields["type"], (at, "type"))
-            )
+            var = r.names.define(fields["name"], (at, "name"), _type_or_poison(r, fields["type"], (at, "type")))
             direction = "In"
             with suppress(Bad):
                 direction = r.word(fields.get("direction", "In"), (at, "direction"), "direction", DIRECTIONS)

@@ -100,17 +100,10 @@ class _Renamer:
 
     def value(self, value: Value) -> Value:
         match value:
-            case (
-                Call(args=args, kwargs=kwargs, attrs=attrs)
-                | FunctionCall(args=args, kwargs=kwargs, attrs=attrs)
-            ):
-                return replace(
-                    value, args=self.exprs(args), kwargs=self.keywords(kwargs), attrs=self.keywords(attrs)
-                )
+            case Call(args=args, kwargs=kwargs, attrs=attrs) | FunctionCall(args=args, kwargs=kwargs, attrs=attrs):
+                return replace(value, args=self.exprs(args), kwargs=self.keywords(kwargs), attrs=self.keywords(attrs))
             case Submit(args=args, fields=fields, attrs=attrs):
-                return replace(
-                    value, args=self.exprs(args), fields=self.keywords(fields), attrs=self.keywords(attrs)
-                )
+                return replace(value, args=self.exprs(args), fields=self.keywords(fields), attrs=self.keywords(attrs))
         return self.expr(value)
 
     def block(self, block: Block) -> Block:
@@ -141,8 +134,6 @@ class _Renamer:
                 return replace(s, var=lane, attrs=self.keywords(attrs), body=self.block(s.body))
         return s
 
-    def loop(
-        self, carries: tuple[Carry, ...], body: Block, results: tuple[Var, ...]
-    ) -> tuple[tuple[Carry, ...], Block, tuple[Var, ...]]:
+    def loop(self, carries: tuple[Carry, ...], body: Block, results: tuple[Var, ...]) -> tuple[tuple[Carry, ...], Block, tuple[Var, ...]]:
         renamed = tuple(Carry(self.var(c.var), self.expr(c.init)) for c in carries)
         return renamed, self.block(body), tuple(map(self.var, results))

@@ -191,11 +191,7 @@ class Statements:
         values = read_exprs(self.r, s[kind], (path, kind), "values")
         wanted = len(self.function.returns) if yields is None else yields
         if len(values) != wanted:
-            what = (
-                f"function {self.function.name} returns {wanted}"
-                if yields is None
-                else f"{wanted} expected by carry and results"
-            )
+            what = f"function {self.function.name} returns {wanted}" if yields is None else f"{wanted} expected by carry and results"
             self.r.fail("J503", (path, kind), f"found {len(values)} values, {what}")
         return Return(values, loc, comment) if kind == "return" else Yield(values, loc, comment)
 
@@ -236,14 +232,10 @@ class Statements:
         if type(let) is not list:
             r.fail("J101", path, f"found {found(let)}, allowed is a name or a list of names")
         if kind not in ("call", "submit"):
-            r.fail(
-                "J505", path, f"found {found(let)}, allowed is one name; only calls of functions bind several"
-            )
+            r.fail("J505", path, f"found {found(let)}, allowed is one name; only calls of functions bind several")
         if len(let) != len(types) or not let:
             r.fail("J505", path, f"found {len(let)} names, the call has {len(types)} results")
-        return tuple(
-            r.names.define(name, (path, i), t) for i, (name, t) in enumerate(zip(let, types, strict=True))
-        )
+        return tuple(r.names.define(name, (path, i), t) for i, (name, t) in enumerate(zip(let, types, strict=True)))
 
     def _carries(self, s: dict[str, Any], path: Path) -> list[tuple[Any, Path, Expr]]:
         """Name, path of the name, and init of each carried value; inits are read in the scope around the
@@ -269,10 +261,7 @@ class Statements:
             types = [*types, *[POISON] * len(names)][: len(names)]
         if "types" in s:
             types = self._stated(s["types"], (path, "types"), types)
-        return tuple(
-            r.names.define(n, ((path, "results"), i), t)
-            for i, (n, t) in enumerate(zip(names, types, strict=True))
-        )
+        return tuple(r.names.define(n, ((path, "results"), i), t) for i, (n, t) in enumerate(zip(names, types, strict=True)))
 
     def _stated(self, value: Any, path: Path, types: list[Type]) -> list[Type]:
         """Types of results where the stated ones, null for none, differ from those of the values."""
@@ -309,9 +298,7 @@ class Statements:
         carried = self._carries(s, path)
         with r.names.block():
             var = r.names.define(s["for"], (path, "for"), ScalarType(next(typed, DType.INDEX)))
-            carries = tuple(
-                Carry(r.names.define(name, at, type_of(init)), init) for name, at, init in carried
-            )
+            carries = tuple(Carry(r.names.define(name, at, type_of(init)), init) for name, at, init in carried)
             body = self._loop_body(s, path, len(carries))
         results = self._results(s, path, [c.var.type for c in carries], "the loop carries")
         attrs = read_keywords(r, s.get("attrs", {}), (path, "attrs"), "the attributes")
@@ -322,9 +309,7 @@ class Statements:
         carried = self._carries(s, path)
         cond: Expr = Var("_", POISON)
         with r.names.block():
-            carries = tuple(
-                Carry(r.names.define(name, at, type_of(init)), init) for name, at, init in carried
-            )
+            carries = tuple(Carry(r.names.define(name, at, type_of(init)), init) for name, at, init in carried)
             with suppress(Bad):
                 cond = read_scalar(r, s["while"], (path, "while"), "a condition", "BOOL")
             body = self._loop_body(s, path, len(carries))
@@ -359,9 +344,7 @@ class Statements:
         types = [*types, *[POISON] * yields][:yields]
         return If(cond, then, orelse, self._results(s, path, types, "the arms yield"), loc, comment)
 
-    def _scope(
-        self, s: dict[str, Any], path: Path, loc: str | None, comment: str | None, yields: int | None
-    ) -> Stmt:
+    def _scope(self, s: dict[str, Any], path: Path, loc: str | None, comment: str | None, yields: int | None) -> Stmt:
         r = self.r
         kind = r.names.check(s["scope"], (path, "scope"), "the kind of a scope")
         attrs = read_keywords(r, s.get("attrs", {}), (path, "attrs"), "the attributes")

@@ -58,14 +58,10 @@ def parse_json(text: str, file: str | None) -> tuple[Any, bool]:
         raise _too_deep(text, file) from None
     except _Constant as fault:
         help = 'write {"const": "nan", "dtype": "FP32"} (or "inf", "-inf")'
-        raise _refused(
-            "J006", f"found {fault}, which is no JSON number", file, text, _first(_NOT_A_NUMBER, text), help
-        ) from None
+        raise _refused("J006", f"found {fault}, which is no JSON number", file, text, _first(_NOT_A_NUMBER, text), help) from None
     except ValueError:
         where = _first(_MANY_DIGITS, text)
-        raise _refused(
-            "J006", "found a number of thousands of digits; allowed are 64-bit integers", file, text, where
-        ) from None
+        raise _refused("J006", "found a number of thousands of digits; allowed are 64-bit integers", file, text, where) from None
     if _deeper_than(value, MAX_NESTING):
         raise _too_deep(text, file)
     return value, repeated
@@ -125,9 +121,7 @@ def _too_deep(text: str, file: str | None) -> Refused:
                 return _refused("J004", message, file, text, token.start())
         elif token[2]:
             depth -= 1
-    return _refused(
-        "J004", f"objects and lists are nested more than {MAX_NESTING} levels deep", file, text, 0
-    )
+    return _refused("J004", f"objects and lists are nested more than {MAX_NESTING} levels deep", file, text, 0)
 
 
 def _reason(fault: json.JSONDecodeError, text: str) -> str:
@@ -141,8 +135,6 @@ def _first(pattern: re.Pattern[str], text: str) -> int:
     return next((m.start() for m in pattern.finditer(text) if m.lastindex), 0)
 
 
-def _refused(
-    code: str, message: str, file: str | None, text: str, offset: int, help: str | None = None
-) -> Refused:
+def _refused(code: str, message: str, file: str | None, text: str, offset: int, help: str | None = None) -> Refused:
     line, column = position(text, offset)
     return Refused([Diagnostic(code, message, Place(file, line, column), help)])

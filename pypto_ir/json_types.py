@@ -251,9 +251,7 @@ def _memref(r: Reading, value: Any, path: Path) -> MemRef:
         r.flag(fields["pinned"], (path, "pinned"), "pinned") if "pinned" in fields else False,
         _dim(r, fields["offset"], (path, "offset"), 0) if "offset" in fields else None,
         r.integer(fields["size"], (path, "size"), "a size in bytes", 0) if "size" in fields else None,
-        r.integer(fields["slots"], (path, "slots"), "a number of slots", 1, 2**31)
-        if "slots" in fields
-        else None,
+        r.integer(fields["slots"], (path, "slots"), "a number of slots", 1, 2**31) if "slots" in fields else None,
         _dim(r, fields["slot"], (path, "slot"), 0) if "slot" in fields else None,
     )
 
@@ -271,9 +269,7 @@ def complete(r: Reading, w: Written) -> Type:
     if w.kind == "tensor":
         refuse_fields(r, w, ("memory", w.memory), ("view", w.view or None))
         return tensor_type(w.shape, w.dtype, tensor_view(TensorView(), w), bool(w.distributed), w.memref)
-    refuse_fields(
-        r, w, ("layout", w.layout), ("stride", w.stride), ("pad", w.pad), ("distributed", w.distributed)
-    )
+    refuse_fields(r, w, ("layout", w.layout), ("stride", w.stride), ("pad", w.pad), ("distributed", w.distributed))
     base = implicit_view(w.shape, w.memory)
     view = replace(base, **w.view, valid=w.valid or ()) if w.view or w.valid else None
     return tile_type(w.shape, w.dtype, w.memory, view, w.memref)

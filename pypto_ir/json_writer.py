@@ -116,11 +116,7 @@ class _Statements:
             case Assign(targets=targets, value=value):
                 let = targets[0].name if len(targets) == 1 else [t.name for t in targets]
                 result = Line(let=let, **self.value(value))
-                annotation = (
-                    dump_annotation(self.deduced(value), targets[0].type, _op(value))
-                    if len(targets) == 1
-                    else None
-                )
+                annotation = dump_annotation(self.deduced(value), targets[0].type, _op(value)) if len(targets) == 1 else None
                 if annotation is not None and not isinstance(value, FunctionCall | Submit):
                     result["type"] = annotation
                 return result
@@ -160,9 +156,7 @@ class _Statements:
         raise TypeError(f"not a statement: {s!r}")
 
     def loop(self, s: For) -> Open:
-        result = Open(
-            {"for": s.var.name, "range": [dump_expr(s.start), dump_expr(s.stop), dump_expr(s.step)]}
-        )
+        result = Open({"for": s.var.name, "range": [dump_expr(s.start), dump_expr(s.stop), dump_expr(s.step)]})
         if s.kind != "range":
             result["kind"] = s.kind
         self._carries(result, s.carries)

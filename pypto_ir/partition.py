@@ -35,9 +35,7 @@ def partition_window(valid: Dims, tensor_dims: Dims, offsets: Dims) -> Dims | No
     """
     n = len(tensor_dims)
     if not valid or len(valid) > n or len(offsets) != n:
-        raise ValueError(
-            f"a rank-{len(valid)} tile and {len(offsets)} offsets do not fit a tensor of rank {n}"
-        )
+        raise ValueError(f"a rank-{len(valid)} tile and {len(offsets)} offsets do not fit a tensor of rank {n}")
     for i, offset in enumerate(offsets):
         if provably_negative(offset):
             return NoWindow(f"starts at the negative offset {expr_text(offset)} of axis {i}")
@@ -47,9 +45,7 @@ def partition_window(valid: Dims, tensor_dims: Dims, offsets: Dims) -> Dims | No
         return _checked_bounds(aligned, tensor_dims, offsets)
     extents = [c for c in map(const_int, valid) if c is not None]
     if len(extents) < len(valid):
-        return NoWindow(
-            "only part of the tile is valid by a dynamic extent, so its rows cannot be laid over several axes"
-        )
+        return NoWindow("only part of the tile is valid by a dynamic extent, so its rows cannot be laid over several axes")
     return _distribute(prod(extents[:-1]), extents[-1], tensor_dims, offsets)
 
 
@@ -69,24 +65,16 @@ def _distribute(rows: int, columns: int, dims: Dims, offsets: Dims) -> Dims | No
     n = len(dims)
     last, start = const_int(dims[-1]), const_int(offsets[-1])
     if last is not None and start is not None and start + columns > last:
-        return NoWindow(
-            f"writes {columns} columns at offset {start} of an axis whose extent is {last}; the write runs "
-            "past the tensor"
-        )
+        return NoWindow(f"writes {columns} columns at offset {start} of an axis whose extent is {last}; the write runs past the tensor")
     window, left = [1] * n, rows
     window[-1] = columns
     for i in range(n - 2, -1, -1):
         extent, offset = const_int(dims[i]), const_int(offsets[i])
         if extent is None:
-            return NoWindow(
-                f"axis {i} has the dynamic extent {expr_text(dims[i])}, so {left} rows cannot be laid over it"
-            )
+            return NoWindow(f"axis {i} has the dynamic extent {expr_text(dims[i])}, so {left} rows cannot be laid over it")
         if left <= extent:
             if offset is not None and offset + left > extent:
-                return NoWindow(
-                    f"writes {left} rows at offset {offset} of axis {i} (extent {extent}); the write runs "
-                    "past the tensor"
-                )
+                return NoWindow(f"writes {left} rows at offset {offset} of axis {i} (extent {extent}); the write runs past the tensor")
             window[i] = left
             return _checked_bounds(tuple(index(w) for w in window), dims, offsets)
         if extent <= 0 or left % extent:

@@ -148,8 +148,7 @@ def window_read(
             raise OpError(f"{op} reads at the negative offset {expr_text(offset)} of dimension {i}")
         if request is not None and provably_gt(request, size):
             raise OpError(
-                f"{op} asks for {expr_text(request)} valid elements of dimension {i} in a window of "
-                f"{expr_text(size)}",
+                f"{op} asks for {expr_text(request)} valid elements of dimension {i} in a window of {expr_text(size)}",
                 "a valid extent is at most the extent of the window",
             )
         reach = size if exact or request is None else request
@@ -160,10 +159,7 @@ def window_read(
                 f"of an extent of {expr_text(extent)}",
                 "make the window smaller, or give a valid extent that ends with the source",
             )
-        if same_dim(valid, extent) and not clamp:
-            available = size
-        else:
-            available = min_extent(valid if is_zero(offset) else _rest(valid, offset), size)
+        available = size if same_dim(valid, extent) and not clamp else min_extent(valid if is_zero(offset) else _rest(valid, offset), size)
         result.append(available if request is None or provably_le(available, request) else request)
     return tuple(result)
 
@@ -219,11 +215,7 @@ def write_union(
         return target_valid
     if at_origin and all(map(provably_le, target_valid, source_valid)):
         return source_valid
-    spanned = all(
-        is_zero(offsets[i]) and provably_equal(source_valid[i], target_valid[i])
-        for i in range(rank)
-        if i != growing[0]
-    )
+    spanned = all(is_zero(offsets[i]) and provably_equal(source_valid[i], target_valid[i]) for i in range(rank) if i != growing[0])
     grown = growing[0]
     if len(growing) > 1 or not spanned or not provably_le(offsets[grown], target_valid[grown]):
         raise OpError(
@@ -246,9 +238,7 @@ def reshape_valid(op: str, valid: Dims, in_shape: Dims, out_shape: Dims, row_maj
         return tuple(ZERO for _ in out_shape)
     units_full = all(is_one(v) for v, d in zip(valid, in_shape, strict=True) if is_one(d))
     kept = [i for i, d in enumerate(in_shape) if not is_one(d)]
-    if units_full and same_dims(
-        tuple(in_shape[i] for i in kept), tuple(d for d in out_shape if not is_one(d))
-    ):
+    if units_full and same_dims(tuple(in_shape[i] for i in kept), tuple(d for d in out_shape if not is_one(d))):
         mapped = iter(kept)
         return tuple(d if is_one(d) else valid[next(mapped)] for d in out_shape)
     prefix = _flat_prefix(valid, in_shape) if row_major else None
@@ -285,9 +275,7 @@ def _place_prefix(free: Expr, extent: Expr, volume: int, out_shape: Dims) -> Dim
             size = const_int(out_shape[axis])
             if suffix and flat % suffix == 0 and size is not None and flat // suffix <= size:
                 return (*(index(1) for _ in range(axis)), index(flat // suffix), *out_shape[axis + 1 :])
-        elif suffix == volume and (
-            provably_le(extent, out_shape[axis]) or provably_le(free, out_shape[axis])
-        ):
+        elif suffix == volume and (provably_le(extent, out_shape[axis]) or provably_le(free, out_shape[axis])):
             return (*(index(1) for _ in range(axis)), free, *out_shape[axis + 1 :])
     return None
 
@@ -305,8 +293,7 @@ def broadcast(op: str, a: Dims, b: Dims) -> Dims:
             result.append(x)
         else:
             raise OpError(
-                f"the shapes {dims_text(a)} and {dims_text(b)} of {op} do not broadcast: {expr_text(x)} "
-                f"against {expr_text(y)}",
+                f"the shapes {dims_text(a)} and {dims_text(b)} of {op} do not broadcast: {expr_text(x)} against {expr_text(y)}",
                 "aligned from the right, dimensions must be equal or 1",
             )
     return tuple(result)
@@ -336,13 +323,9 @@ def merged_shape(shape: Dims, context: str = "a tile") -> Dims:
             "T102",
         )
     if any(s <= 0 for s in sizes):
-        raise OpError(
-            f"{context} of shape {dims_text(shape)} has a dimension that is not positive", code="T102"
-        )
+        raise OpError(f"{context} of shape {dims_text(shape)} has a dimension that is not positive", code="T102")
     if prod(sizes) > MAX_ELEMENTS:
-        raise OpError(
-            f"{context} of shape {dims_text(shape)} has more elements than an offset can count", code="T102"
-        )
+        raise OpError(f"{context} of shape {dims_text(shape)} has more elements than an offset can count", code="T102")
     return (index(prod(sizes[:-1])), shape[-1])
 
 

@@ -46,12 +46,7 @@ def typed_constant(value: int | float | bool, dtype: DType) -> Const:
             return Const(bool(value), DType.BOOL)
     elif dtype.is_float:
         return Const(float(value), dtype)
-    elif (
-        dtype.is_int
-        and not isinstance(value, bool)
-        and value == value
-        and value not in (float("inf"), float("-inf"))
-    ):
+    elif dtype.is_int and not isinstance(value, bool) and value == value and value not in (float("inf"), float("-inf")):
         low = 0 if dtype.is_unsigned else -(2 ** (dtype.bits - 1))
         high = 2**dtype.bits - 1 if dtype.is_unsigned else 2 ** (dtype.bits - 1) - 1
         if int(value) == value and low <= value <= high:

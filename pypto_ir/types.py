@@ -187,9 +187,7 @@ class UnknownType:
     pass
 
 
-Type: TypeAlias = (
-    ScalarType | TensorType | TileType | TupleType | ArrayType | PtrType | CommCtxType | UnknownType
-)
+Type: TypeAlias = ScalarType | TensorType | TileType | TupleType | ArrayType | PtrType | CommCtxType | UnknownType
 
 INDEX = ScalarType(DType.INDEX)
 BOOL = ScalarType(DType.BOOL)

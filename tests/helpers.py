@@ -70,9 +70,7 @@ def scalar(name: str, dtype: str = "INDEX", range: tuple[int, int] | None = None
     return result if range is None else {**result, "range": list(range)}
 
 
-def let(
-    name: str, op: str, *args: Any, type: Json | None = None, attrs: Json | None = None, **kwargs: Any
-) -> Json:
+def let(name: str, op: str, *args: Any, type: Json | None = None, attrs: Json | None = None, **kwargs: Any) -> Json:
     """`name = op(args, kwargs)`."""
     result: Json = {"let": name, "op": op, "args": list(args)}
     for key, value in (("kwargs", kwargs), ("attrs", attrs), ("type", type)):
@@ -299,11 +297,6 @@ def assert_all_2d(p: Program) -> None:
     """No value of an in-core function has more than two dims."""
     for f in p.functions:
         if f.in_core:
-            wide = [
-                v
-                for call, _ in _calls(f)
-                for v in call.args
-                if isinstance(t := type_of(v), TileType) and t.rank > 2
-            ]
+            wide = [v for call, _ in _calls(f) for v in call.args if isinstance(t := type_of(v), TileType) and t.rank > 2]
             assert not wide
             assert all(t.rank <= 2 for t in types(p, f.name).values())

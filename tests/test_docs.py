@@ -79,9 +79,7 @@ def test_commands_of_the_readme_print_what_it_shows_and_the_lowered_body_is_the_
     run_console(folder)
     before, after = blocks("json")
     shown = json.loads(f"[{before}]"), json.loads(f"[{after}]")
-    source, result = (
-        json.loads((folder / name).read_text()) for name in ("examples/scale_add.json", "lowered.json")
-    )
+    source, result = (json.loads((folder / name).read_text()) for name in ("examples/scale_add.json", "lowered.json"))
     assert shown == (source["functions"][0]["body"], result["functions"][0]["body"])
 
 
@@ -113,9 +111,7 @@ def test_python_of_the_readme_runs(folder: Path) -> None:
 
 
 def test_readme_lists_every_command_and_no_other() -> None:
-    rows = re.findall(
-        r"^\| `(\w+)[ `]", README.partition("## Commands")[2].partition("In Python")[0], re.MULTILINE
-    )
+    rows = re.findall(r"^\| `(\w+)[ `]", README.partition("## Commands")[2].partition("In Python")[0], re.MULTILINE)
     (commands,) = (action.choices for action in parser()._actions if action.choices)
     assert rows == list(commands)
 
@@ -147,9 +143,7 @@ def project(folder: Path, python: str) -> Path:
     tool.parent.mkdir(parents=True)
     tool.write_text(python)
     tool.chmod(0o755)
-    stamp = subprocess.run(
-        ["cksum"], stdin=(root / "pyproject.toml").open(), capture_output=True, text=True, check=True
-    )
+    stamp = subprocess.run(["cksum"], stdin=(root / "pyproject.toml").open(), capture_output=True, text=True, check=True)
     (root / ".venv" / ".installed-test").write_text(f"{stamp.stdout.strip()} {root}\n")
     return root
 
@@ -165,8 +159,7 @@ PYTHONPATH="{ROOT}" exec "{sys.executable}" "$@"
     source = (root / "examples" / "scale_add.json").read_text()
     result = write_program(optimize(read_program(source, "scale_add.json")).program)
     assert done.stdout == (
-        f"--- input: {root}/examples/scale_add.json\n{source}"
-        f"--- result of: pypto-eqsat optimize scale_add.json\n{result}"
+        f"--- input: {root}/examples/scale_add.json\n{source}--- result of: pypto-eqsat optimize scale_add.json\n{result}"
     )
     (root / "pyproject.toml").write_text((root / "pyproject.toml").read_text() + "\n")
     done = subprocess.run([root / "examples" / "run"], cwd="/", capture_output=True, text=True, check=False)
@@ -182,9 +175,7 @@ def test_setup_without_a_python_says_what_it_needs(tmp_path: Path) -> None:
         found = shutil.which(name)
         assert found
         (tools / name).symlink_to(found)
-    done = subprocess.run(
-        [root / "examples" / "run"], env={"PATH": str(tools)}, capture_output=True, text=True, check=False
-    )
+    done = subprocess.run([root / "examples" / "run"], env={"PATH": str(tools)}, capture_output=True, text=True, check=False)
     assert done.returncode == 1
     assert "needs Python 3.11 or later with venv" in done.stderr
 

@@ -29,9 +29,7 @@ def test_optimize_loads_egglog_alone_and_numpy_only_to_interpret() -> None:
 
 
 def test_a_batch_is_one_node_whatever_its_size() -> None:
-    few, many = (
-        optimize(read_program(batched_program(batch), "batched.json"), validate=False) for batch in BATCHES
-    )
+    few, many = (optimize(read_program(batched_program(batch), "batched.json"), validate=False) for batch in BATCHES)
     assert few.stats["egraph"] == many.stats["egraph"]
     assert few.stats["rules_fired"] == many.stats["rules_fired"]
 

@@ -53,26 +53,13 @@ CHECKED = (*ORDER, "benchmarks", "tests")
 @pytest.mark.parametrize(
     "tool",
     [
-        pytest.param(("ruff", "check", "--quiet", "--ignore", "E501", *CHECKED), id="ruff-check"),
+        pytest.param(("ruff", "check", "--quiet", *CHECKED), id="ruff-check"),
+        pytest.param(("ruff", "format", "--quiet", "--check", *CHECKED), id="ruff-format"),
         pytest.param(("mypy", "--no-error-summary"), id="mypy"),
-        pytest.param(
-            ("ruff", "check", "--quiet", "--select", "E501", *CHECKED),
-            id="line-length",
-            marks=pytest.mark.xfail(
-                strict=True, reason="some files still have lines of up to 140 characters"
-            ),
-        ),
-        pytest.param(
-            ("ruff", "format", "--quiet", "--check", *CHECKED),
-            id="ruff-format",
-            marks=pytest.mark.xfail(strict=True, reason="some files are not formatted yet"),
-        ),
     ],
 )
 def test_tools_find_nothing(tool: tuple[str, ...]) -> None:
-    done = subprocess.run(
-        [sys.executable, "-m", *tool], cwd=ROOT, capture_output=True, text=True, check=False
-    )
+    done = subprocess.run([sys.executable, "-m", *tool], cwd=ROOT, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
 
 
@@ -89,13 +76,9 @@ def test_packages_import_in_one_direction() -> None:
 
 def test_only_the_engine_knows_egglog() -> None:
     engine = ROOT / "egraph_rules" / "engine.py"
-    users = {
-        name(file) for file in SOURCES for _, module in imports(file) if module.partition(".")[0] == "egglog"
-    }
+    users = {name(file) for file in SOURCES for _, module in imports(file) if module.partition(".")[0] == "egglog"}
     assert users <= {name(engine)}
-    assert [
-        name(f) for f in SOURCES if f != engine and re.search(r"[\"']egglog(\.\w+)*[\"']", f.read_text())
-    ] == []
+    assert [name(f) for f in SOURCES if f != engine and re.search(r"[\"']egglog(\.\w+)*[\"']", f.read_text())] == []
 
 
 def test_slow_libraries_are_imported_where_they_are_used() -> None:
@@ -114,11 +97,7 @@ def test_slow_libraries_are_imported_where_they_are_used() -> None:
 def test_every_module_says_what_it_is_and_can_be_read_in_one_sitting() -> None:
     long = {name(f): n for f in SOURCES if (n := len(f.read_text(encoding="utf-8").splitlines())) > 400}
     assert long == {}
-    bare = [
-        name(f)
-        for f in SOURCES
-        if (tree := ast.parse(f.read_text(encoding="utf-8"))).body and not ast.get_docstring(tree)
-    ]
+    bare = [name(f) for f in SOURCES if (tree := ast.parse(f.read_text(encoding="utf-8"))).body and not ast.get_docstring(tree)]
     assert bare == []
 
 
@@ -128,11 +107,7 @@ def test_nothing_is_left_open() -> None:
 
 
 def test_no_text_holds_a_path_of_a_machine() -> None:
-    found = [
-        f"{name(f)}: {m[0]}"
-        for f, text in texts()
-        if f != Path(__file__) and (m := MACHINE_PATH.search(text))
-    ]
+    found = [f"{name(f)}: {m[0]}" for f, text in texts() if f != Path(__file__) and (m := MACHINE_PATH.search(text))]
     assert found == []
 
 

@@ -120,9 +120,7 @@ def _integral(items: tuple[Expr, ...]) -> bool:
     return all(t is not None and t.is_int for t in types)
 
 
-def _extents(
-    t: Type | None, division: str
-) -> Callable[[Environment], tuple[tuple[int, ...], tuple[int, ...]]]:
+def _extents(t: Type | None, division: str) -> Callable[[Environment], tuple[tuple[int, ...], tuple[int, ...]]]:
     if not isinstance(t, TileType | TensorType):
         return lambda env: ((), ())
     fixed_shape, shape = compile_dims(t.shape, division)
@@ -149,9 +147,7 @@ def _finish(t: Type | None) -> Callable[[Any], Any]:
     """What makes of a meaning's result the form in which the interpreter holds it."""
     if isinstance(t, ScalarType):
         dtype = t.dtype
-        convert: Callable[[Any], Any] = (
-            bool if dtype is DType.BOOL else numpy_dtype(dtype).type if dtype.is_float else int
-        )
+        convert: Callable[[Any], Any] = bool if dtype is DType.BOOL else numpy_dtype(dtype).type if dtype.is_float else int
         return lambda value: value if value is UNDEFINED else convert(value)
     if isinstance(t, TupleType):
         parts = tuple(map(_finish, t.items))

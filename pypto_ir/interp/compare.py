@@ -109,9 +109,7 @@ def equivalent(
     start = monotonic()
     names = [function] if function is not None else changed_functions(before, after)
     seeds = tuple(seeds)
-    comparison = _Comparison(
-        before, after, {name: Covered() for name in names}, _common_loops(before, after), step_limit
-    )
+    comparison = _Comparison(before, after, {name: Covered() for name in names}, _common_loops(before, after), step_limit)
     grace = max(seconds / (2 * max(len(names), 1)), FIRST_TRY)
     cases = [(limit, seed, fill) for limit in trips for seed in seeds for fill in fills]
     spare = [(trips[0], max(seeds, default=0) + extra, fills[0]) for extra in range(1, SPARE_SEEDS + 1)]
@@ -138,9 +136,7 @@ class _Comparison:
     step_limit: int
     finished: set[tuple[str, int, str]] = field(default_factory=set)
 
-    def attempt(
-        self, name: str, seed: int, fill: str, trips: int | None, deadline: float
-    ) -> Difference | None:
+    def attempt(self, name: str, seed: int, fill: str, trips: int | None, deadline: float) -> Difference | None:
         """Run both programs once and compare; records what was covered."""
         covered = self.covered[name]
         options: dict[str, Any] = {

@@ -43,9 +43,7 @@ def generate(start: int, count: int, dtype: DType, seed: int, name: str, fill: s
         return (bits >> np.uint64(40)) % np.uint64(2) == 1
     if dtype is DType.FP8E8M0:
         exponent = (bits >> np.uint64(33)) % np.uint64(3 if fill == "small" else 31)
-        return np.exp2(exponent.astype(np.float32) - (1 if fill == "small" else 15)).astype(
-            numpy_dtype(dtype)
-        )
+        return np.exp2(exponent.astype(np.float32) - (1 if fill == "small" else 15)).astype(numpy_dtype(dtype))
     if dtype.is_float:
         values = _small(bits) if fill == "small" else _wide(bits)
         return values.astype(np.float32).astype(numpy_dtype(dtype))
@@ -73,11 +71,7 @@ def _integers(bits: Any, dtype: DType, seed: int, fill: str) -> Any:
     if fill == "wide":
         span = np.uint64(highest - lowest) if dtype.bits < 64 else None
         raw = bits if span is None else bits % (span + np.uint64(1))
-        return (
-            raw.astype(holder)
-            if lowest == 0 or span is None
-            else (raw.astype(np.int64) + lowest).astype(holder)
-        )
+        return raw.astype(holder) if lowest == 0 or span is None else (raw.astype(np.int64) + lowest).astype(holder)
     if seed % 2 == 0 or lowest == 0:
         return ((bits >> np.uint64(33)) % np.uint64(8)).astype(np.int64).astype(holder)
     values = _small(bits).astype(holder)

@@ -63,9 +63,7 @@ def make_dims(program: Program, seed: int, given: Mapping[str, Any]) -> dict[str
     return {name: int(given.get(name, key(seed, f"dim {name}") % 70 + 1)) for name in dim_names(program)}
 
 
-def make_arguments(
-    function: Function, dims: Mapping[str, int], seed: int, fill: str, given: Mapping[str, Any]
-) -> dict[str, Any]:
+def make_arguments(function: Function, dims: Mapping[str, int], seed: int, fill: str, given: Mapping[str, Any]) -> dict[str, Any]:
     """A value for every parameter, by name; scalars first, since extents may name them. Raises `RunError` for
     what cannot be made.
     """
@@ -87,11 +85,7 @@ def _argument(param: Param, t: Type, env: Mapping[str, Any], seed: int, fill: st
             valid = compile_dims(t.valid, "floor")[1](env)
             strides = compile_dims(view.stride, "floor")[1](env) if view and view.stride else None
             if given is None:
-                last = (
-                    sum((n - 1) * s for n, s in zip(sizes, strides, strict=True)) + 1
-                    if strides
-                    else prod(sizes)
-                )
+                last = sum((n - 1) * s for n, s in zip(sizes, strides, strict=True)) + 1 if strides else prod(sizes)
                 buffer = Buffer(name, max(last, prod(sizes)), t.dtype, seed=seed, fill=fill)
                 return Tensor(buffer, sizes, valid, t.layout, strides)
             _same_shape(name, given, sizes)
@@ -108,9 +102,7 @@ def _argument(param: Param, t: Type, env: Mapping[str, Any], seed: int, fill: st
                 data = np.array(given, dtype=numpy_dtype(t.dtype))
             return Tile(data, np.ones(sizes, dtype=bool), valid)
         case TupleType(items=items):
-            return tuple(
-                _argument(param, item, env, seed + 1000 * (i + 1), fill, None) for i, item in enumerate(items)
-            )
+            return tuple(_argument(param, item, env, seed + 1000 * (i + 1), fill, None) for i, item in enumerate(items))
     return None
 
 

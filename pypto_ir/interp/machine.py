@@ -130,9 +130,7 @@ class Machine:
         if function.verbatim is not None or function.external_source is not None:
             raise RunError(f"function {function.name} has a body that is not Tile IR", "R003")
         if len(args) != len(function.params):
-            raise RunError(
-                f"function {function.name} takes {len(function.params)} arguments, {len(args)} given"
-            )
+            raise RunError(f"function {function.name} takes {len(function.params)} arguments, {len(args)} given")
         if self.depth >= CALL_DEPTH:
             raise RunError(f"calls are nested more than {CALL_DEPTH} deep in {function.name}", "R008")
         if function.name not in self.bodies:
@@ -165,22 +163,14 @@ class Machine:
     def trips(self, key: LoopKey, all_trips: range) -> Iterable[int]:
         """The trips of a loop that are run."""
         limit = self.max_trips
-        if (
-            limit is None
-            or len(all_trips) <= limit
-            or (self.cuttable is not None and key not in self.cuttable)
-        ):
+        if limit is None or len(all_trips) <= limit or (self.cuttable is not None and key not in self.cuttable):
             return all_trips
         self.cuts[key] = Cut(*key, len(all_trips), limit)
         return (*all_trips[: limit - 1], all_trips[-1])
 
     def stops(self, key: LoopKey, ran: int) -> bool:
         """True where a `while` is stopped after `ran` trips."""
-        if (
-            self.max_trips is None
-            or ran < self.max_trips
-            or (self.cuttable is not None and key not in self.cuttable)
-        ):
+        if self.max_trips is None or ran < self.max_trips or (self.cuttable is not None and key not in self.cuttable):
             return False
         self.cuts[key] = Cut(*key, None, ran)
         return True

@@ -52,9 +52,7 @@ class Buffer:
         "size",
     )
 
-    def __init__(
-        self, name: str, size: int, dtype: DType, *, seed: int = 0, fill: str | None = "small"
-    ) -> None:
+    def __init__(self, name: str, size: int, dtype: DType, *, seed: int = 0, fill: str | None = "small") -> None:
         self.name, self.size, self.dtype, self.seed, self.fill = name, size, dtype, seed, fill
         self.page_size = max(size, 1) if size <= DENSE else PAGE
         pages = -(-size // self.page_size)
@@ -135,9 +133,7 @@ class Buffer:
     def _grow(self) -> None:
         capacity = max(1, 2 * len(self._data)) if not self.dense else 1
         if capacity * self.page_size > RESIDENT_LIMIT:
-            raise RunError(
-                f"buffer {self.name} holds more than {RESIDENT_LIMIT} elements in this run", "R009"
-            )
+            raise RunError(f"buffer {self.name} holds more than {RESIDENT_LIMIT} elements in this run", "R009")
         for field in ("_data", "_ok", "_written"):
             old = getattr(self, field)
             new = np.zeros((capacity, self.page_size), dtype=old.dtype)
@@ -208,9 +204,7 @@ class Tensor:
         """
         return Tensor(self.buffer, shape, valid, layout or self.layout, strides, self.offset)
 
-    def window(
-        self, offsets: Sequence[int], sizes: Sequence[int], valid: Sequence[int] | None = None
-    ) -> Tensor:
+    def window(self, offsets: Sequence[int], sizes: Sequence[int], valid: Sequence[int] | None = None) -> Tensor:
         """The box [offsets, offsets + sizes) as a view; raises `RunError` where it leaves the tensor."""
         self._check(offsets, sizes, "window")
         start = self.offset + sum(o * t for o, t in zip(offsets, self.strides, strict=True))
@@ -265,8 +259,7 @@ class Tensor:
         if self._nd is None:
             stride = np.lib.stride_tricks.as_strided
             self._nd = tuple(
-                stride(flat[self.offset :], self.shape, tuple(t * flat.itemsize for t in self.strides))
-                for flat in self.buffer.arrays()
+                stride(flat[self.offset :], self.shape, tuple(t * flat.itemsize for t in self.strides)) for flat in self.buffer.arrays()
             )
         return self._nd
 
@@ -279,9 +272,7 @@ class Tensor:
 
     def _check(self, offsets: Sequence[int], sizes: Sequence[int], what: str) -> None:
         if len(offsets) != len(self.shape) or len(sizes) != len(self.shape):
-            raise RunError(
-                f"a {what} of rank {len(offsets)} on a tensor of rank {len(self.shape)} ({self.buffer.name})"
-            )
+            raise RunError(f"a {what} of rank {len(offsets)} on a tensor of rank {len(self.shape)} ({self.buffer.name})")
         if 0 in sizes:
             return
         for axis, (o, n, extent) in enumerate(zip(offsets, sizes, self.shape, strict=True)):

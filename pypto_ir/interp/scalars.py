@@ -173,11 +173,7 @@ def _no_type(e: Binary) -> Thunk:
 def _result_type(e: Binary) -> DType | None:
     if e.op in COMPARISONS or e.op in LOGICAL:
         return DType.BOOL
-    if (
-        dtype_of(e.left) is DType.BOOL
-        and dtype_of(e.right) is DType.BOOL
-        and e.op in ("bitand", "bitor", "bitxor")
-    ):
+    if dtype_of(e.left) is DType.BOOL and dtype_of(e.right) is DType.BOOL and e.op in ("bitand", "bitor", "bitxor"):
         return DType.BOOL
     return dtype_of(e)
 

@@ -119,9 +119,7 @@ class StatementCompiler:
         machine = self.machine
         match value:
             case Call():
-                return compile_call(
-                    value, t, in_place=machine.in_place, division=machine.division, lane=machine.lane
-                )
+                return compile_call(value, t, in_place=machine.in_place, division=machine.division, lane=machine.lane)
             case FunctionCall(function=name, args=args):
                 parts = tuple(self.expr(a) for a in args)
 

@@ -139,7 +139,7 @@ class Evaluation:
         if array.dtype != wanted:
             array = array.astype(wanted)
         array = np.array(np.broadcast_to(array, self.shape), order="C")
-        same = isinstance(ok, np.ndarray) and ok.shape == self.shape
+        isinstance(ok, np.ndarray) and ok.shape == self.shape
         mask = np.array(np.broadcast_to(ok, self.shape), order="C")
         if self.valid != self.shape:
             inside = np.zeros(self.shape, dtype=bool)

@@ -50,9 +50,7 @@ def _array(c: CallSite) -> ArrayType:
     if not c.dtype(1).is_int:
         raise OpError(f"the index of {c.op.name} has dtype {c.dtype(1).value}", "it must be an integer")
     if provably_negative(c.args[1]) or provably_gt(add_index(c.args[1], index(1)), index(t.extent)):
-        raise OpError(
-            f"{c.op.name} outside an array of {t.extent} elements", "indices are 0 up to the extent"
-        )
+        raise OpError(f"{c.op.name} outside an array of {t.extent} elements", "indices are 0 up to the extent")
     return t
 
 

@@ -64,9 +64,7 @@ def _create(ev: Evaluation) -> Tile:
 def _full_type(c: CallSite) -> TileType:
     value = c.args[1]
     if not isinstance(value, Const):
-        raise OpError(
-            "the value of tile.full must be a constant", "use tile.create and tile.expands for a scalar"
-        )
+        raise OpError("the value of tile.full must be a constant", "use tile.create and tile.expands for a scalar")
     if dtype_of(value) is DType.BOOL and c.kwarg("dtype") != "BOOL":
         raise OpError("tile.full of a number cannot take a BOOL value")
     return tile_type(constant_shape(c, 0), DType(str(c.kwarg("dtype"))), None, TileView())

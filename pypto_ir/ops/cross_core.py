@@ -83,8 +83,6 @@ for _name, _rule in (("aiv_shard", _shard_type), ("aic_gather", _gather_type)):
         kwargs=_SPLIT,
     )
 for _name in ("tpush_to_aiv", "tpush_to_aic"):
-    declare_op(
-        f"tile.{_name}", (tile("src"),), infer=no_result, trait=Trait.OPAQUE, barrier=True, kwargs=_QUEUE
-    )
+    declare_op(f"tile.{_name}", (tile("src"),), infer=no_result, trait=Trait.OPAQUE, barrier=True, kwargs=_QUEUE)
 for _name in ("tpop_from_aic", "tpop_from_aiv"):
     declare_op(f"tile.{_name}", (), infer=no_result, trait=Trait.OPAQUE, barrier=True, kwargs=_QUEUE)

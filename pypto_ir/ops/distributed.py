@@ -28,9 +28,7 @@ from pypto_ir.types import (
 
 def _remote_load_type(c: CallSite) -> TileType:
     source, offsets, window = c.tensor(0), c.tuple(2), c.tuple(3)
-    valid = window_read(
-        c.op.name, source.shape, source.valid, offsets, window, optional_tuple(c, 4), exact=False
-    )
+    valid = window_read(c.op.name, source.shape, source.valid, offsets, window, optional_tuple(c, 4), exact=False)
     column = const_int(window[-1]) == 1
     blayout = TileLayout.COL_MAJOR if column else TileLayout.ROW_MAJOR
     return tile_type(window, source.dtype, None, TileView(valid=valid, blayout=blayout))

@@ -36,9 +36,7 @@ _DIVISIBLE: frozenset[DType] = frozenset({DType.INT16, DType.INT32, DType.FP16, 
 _HALF_OR_SINGLE: frozenset[DType] = frozenset({DType.FP16, DType.FP32})
 _SINGLE: frozenset[DType] = frozenset({DType.FP32})
 _WORDS: frozenset[DType] = frozenset({DType.INT16, DType.UINT16})
-_SUBTRACTABLE: frozenset[DType] = frozenset(
-    {DType.INT8, DType.INT16, DType.INT32, DType.FP16, DType.FP32, DType.BF16}
-)
+_SUBTRACTABLE: frozenset[DType] = frozenset({DType.INT8, DType.INT16, DType.INT32, DType.FP16, DType.FP32, DType.BF16})
 
 
 def _same_region(c: CallSite, i: int, j: int) -> None:
@@ -69,9 +67,7 @@ def _shift_by_scalar(c: CallSite) -> TileType:
     return same_as(0, INTS)(c)
 
 
-def _pointwise(
-    name: str, operands: tuple[Any, ...], rule: TileRule, fn: Callable[..., Any], **rest: Any
-) -> None:
+def _pointwise(name: str, operands: tuple[Any, ...], rule: TileRule, fn: Callable[..., Any], **rest: Any) -> None:
     shape = rest.pop("shape", ShapeRule.FIRST)
     declare_op(
         f"tile.{name}",
@@ -186,9 +182,7 @@ def _declare_all() -> None:
     for name, fn in _PARTS:
         rule = in_vec(elementwise())
         part = _part(fn)
-        declare_op(
-            f"tile.part_{name}", PAIR, infer=rule, trait=Trait.POINTWISE, meaning=part, shape=BROADCAST
-        )
+        declare_op(f"tile.part_{name}", PAIR, infer=rule, trait=Trait.POINTWISE, meaning=part, shape=BROADCAST)
 
 
 _declare_all()

@@ -41,16 +41,12 @@ def _leading_fits(c: CallSite, part: Dims, whole: Dims) -> None:
         shape = broadcast(c.op.name, inner, whole)
         fits = len(shape) == len(whole) and all(map(provably_equal, shape, whole))
     if not fits:
-        raise OpError(
-            f"{c.op.name} cannot spread {dims_text(c.tile(1).shape)} over {dims_text(c.tile(0).shape)}"
-        )
+        raise OpError(f"{c.op.name} cannot spread {dims_text(c.tile(1).shape)} over {dims_text(c.tile(0).shape)}")
 
 
 def _result(c: CallSite) -> TileType:
     target = c.tile(0)
-    return tile_type(
-        target.shape, promote(target.dtype, c.tile(1).dtype), None, inherited_view(target, target.valid)
-    )
+    return tile_type(target.shape, promote(target.dtype, c.tile(1).dtype), None, inherited_view(target, target.valid))
 
 
 def _row_rule(carrier: bool) -> TileRule:
@@ -61,9 +57,7 @@ def _row_rule(carrier: bool) -> TileRule:
         target, rows = c.tile(0), c.tile(1)
         width = const_int(rows.shape[-1])
         if width != 1 and not (carrier and width == 32 // rows.dtype.bytes):
-            raise OpError(
-                f"operand 1 of {c.op.name} must have a last dim of 1, found {dims_text(rows.shape)}"
-            )
+            raise OpError(f"operand 1 of {c.op.name} must have a last dim of 1, found {dims_text(rows.shape)}")
         _leading_fits(c, (*rows.shape[:-1], target.shape[-1]), target.shape)
         if carrier:
             require_same_dtype(c, 0, 1)
@@ -74,10 +68,7 @@ def _row_rule(carrier: bool) -> TileRule:
                 strict=False,
             )
             if not all(provably_equal(r, t) or is_one(d) for r, t, d in pairs):
-                raise OpError(
-                    f"{c.op.name} needs equal valid rows, found {dims_text(target.valid)} and "
-                    f"{dims_text(rows.valid)}"
-                )
+                raise OpError(f"{c.op.name} needs equal valid rows, found {dims_text(target.valid)} and {dims_text(rows.valid)}")
         return _result(c)
 
     return rule
@@ -86,9 +77,7 @@ def _row_rule(carrier: bool) -> TileRule:
 def _col_rule(c: CallSite) -> TileType:
     target, vector = c.tile(0), c.tile(1)
     if not provably_equal(vector.shape[-1], target.shape[-1]):
-        raise OpError(
-            f"{c.op.name} needs as many columns in {dims_text(vector.shape)} as in {dims_text(target.shape)}"
-        )
+        raise OpError(f"{c.op.name} needs as many columns in {dims_text(vector.shape)} as in {dims_text(target.shape)}")
     if vector.rank > 1 and target.rank > 1:
         _leading_fits(c, (*vector.shape[:-2], *target.shape[-2:]), target.shape)
     return _result(c)
@@ -101,9 +90,7 @@ def _expanded(fn: Callable[[Any, Any], Any] | None, cut: Callable[[Any], Any]) -
     def meaning(ev: Evaluation) -> Tile:
         assert ev.dtype is not None
         target, spread = ev.tile(0), ev.tile(1)
-        data, ok = (
-            _aligned(cut(x), len(ev.shape)) for x in (working(spread.data, ev.dtype), spread.readable())
-        )
+        data, ok = (_aligned(cut(x), len(ev.shape)) for x in (working(spread.data, ev.dtype), spread.readable()))
         if fn is None:
             return ev.fresh(rounded(data, ev.dtype), ok)
         with np.errstate(all="ignore"):

@@ -93,9 +93,7 @@ def bits_as(c: CallSite, source: TileType) -> DType:
         return source.dtype
     dtype = DType(str(word))
     if dtype.bits != source.dtype.bits:
-        raise OpError(
-            f"{c.op.name} gives {source.dtype.value} as {dtype.value}", "both must have the same width"
-        )
+        raise OpError(f"{c.op.name} gives {source.dtype.value} as {dtype.value}", "both must have the same width")
     return dtype
 
 

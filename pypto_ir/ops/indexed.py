@@ -194,9 +194,7 @@ def _gather_row(ev: Evaluation) -> Tile:
     if ev.kwarg("transpose"):
         data, ok = np.swapaxes(data, -1, -2), np.swapaxes(ok, -1, -2)
     if any(o < 0 or o + n > d for o, n, d in zip(to, data.shape, target.shape, strict=True)):
-        raise RunError(
-            f"tile.gather_row of {list(data.shape)} at {list(to)} leaves a tile {list(target.shape)}"
-        )
+        raise RunError(f"tile.gather_row of {list(data.shape)} at {list(to)} leaves a tile {list(target.shape)}")
     where = tuple(slice(o, o + n) for o, n in zip(to, data.shape, strict=True))
     target.data[where], target.ok[where] = data, ok
     return ev.view(target.data, target.ok)

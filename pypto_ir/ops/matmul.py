@@ -59,10 +59,7 @@ def _check_k(c: CallSite, i: int, j: int) -> None:
     if provably_gt(k, other) or provably_gt(other, k):
         raise OpError(f"{c.op.name} of {dims_text(lhs.shape)} and {dims_text(rhs.shape)}: K does not agree")
     if provably_gt(lhs.valid[-1], rhs.valid[-2]):
-        raise OpError(
-            f"{c.op.name} of valid {dims_text(lhs.valid)} and {dims_text(rhs.valid)}: the right operand "
-            "holds too few rows"
-        )
+        raise OpError(f"{c.op.name} of valid {dims_text(lhs.valid)} and {dims_text(rhs.valid)}: the right operand holds too few rows")
 
 
 def _product(c: CallSite, i: int, j: int) -> TileType:
@@ -76,22 +73,12 @@ def check_acc(c: CallSite, product: TileType, same_valid: bool = False) -> TileT
     product's dtype and shape and provably no smaller valid region."""
     acc = c.tile(0)
     if acc.dtype is not product.dtype:
-        raise OpError(
-            f"the accumulator of {c.op.name} has dtype {acc.dtype.value}", f"it must be {product.dtype.value}"
-        )
-    if acc.rank != product.rank or any(
-        provably_gt(a, p) or provably_gt(p, a) for a, p in zip(acc.shape, product.shape, strict=True)
-    ):
-        raise OpError(
-            f"the accumulator of {c.op.name} is {dims_text(acc.shape)}, the product "
-            f"{dims_text(product.shape)}"
-        )
+        raise OpError(f"the accumulator of {c.op.name} has dtype {acc.dtype.value}", f"it must be {product.dtype.value}")
+    if acc.rank != product.rank or any(provably_gt(a, p) or provably_gt(p, a) for a, p in zip(acc.shape, product.shape, strict=True)):
+        raise OpError(f"the accumulator of {c.op.name} is {dims_text(acc.shape)}, the product {dims_text(product.shape)}")
     small = any(map(provably_gt, product.valid, acc.valid))
     if small or (same_valid and any(map(provably_gt, acc.valid, product.valid))):
-        raise OpError(
-            f"the accumulator of {c.op.name} is valid {dims_text(acc.valid)}, the product "
-            f"{dims_text(product.valid)}"
-        )
+        raise OpError(f"the accumulator of {c.op.name} is valid {dims_text(acc.valid)}, the product {dims_text(product.valid)}")
     view = replace(implicit_view(acc.shape, ACC), valid=acc.valid, compact=acc.effective_view.compact)
     return tile_type(acc.shape, acc.dtype, ACC, view)
 
@@ -99,11 +86,7 @@ def check_acc(c: CallSite, product: TileType, same_valid: bool = False) -> TileT
 def check_bias(c: CallSite, i: int, product: TileType) -> TileType:
     """`product` again, with bias `i` checked: [1, N] of the product's dtype."""
     bias = require_rank(c, i, 2)
-    if (
-        const_int(bias.shape[0]) != 1
-        or not provably_equal(bias.shape[1], product.shape[1])
-        or bias.dtype is not product.dtype
-    ):
+    if const_int(bias.shape[0]) != 1 or not provably_equal(bias.shape[1], product.shape[1]) or bias.dtype is not product.dtype:
         raise OpError(
             f"the bias of {c.op.name} is {dims_text(bias.shape)} of {bias.dtype.value}",
             f"it must be {dims_text((index(1), product.shape[1]))} of {product.dtype.value}",
@@ -127,9 +110,7 @@ def _gemv_product(c: CallSite, i: int, j: int) -> TileType:
 def _batch_product(c: CallSite, i: int, j: int) -> TileType:
     lhs, rhs = c.tile(i), c.tile(j)
     if lhs.rank < 2 or rhs.rank < 2:
-        raise OpError(
-            f"{c.op.name} of {dims_text(lhs.shape)} and {dims_text(rhs.shape)}", "both need rank 2 or more"
-        )
+        raise OpError(f"{c.op.name} of {dims_text(lhs.shape)} and {dims_text(rhs.shape)}", "both need rank 2 or more")
     _check_k(c, i, j)
     batch = broadcast(c.op.name, lhs.shape[:-2], rhs.shape[:-2])
     return tile_type((*batch, lhs.shape[-2], rhs.shape[-1]), product_dtype(c, i, j), ACC)
@@ -226,9 +207,7 @@ def _check_init(c: CallSite) -> None:
         raise OpError(f"init_cond of {c.op.name} has dtype {c.dtype(3).value}", "it must be BOOL")
 
 
-def _family(
-    name: str, product: Callable[[CallSite, int, int], TileType], init: bool, bias: bool, **rest: Any
-) -> None:
+def _family(name: str, product: Callable[[CallSite, int, int], TileType], init: bool, bias: bool, **rest: Any) -> None:
     """`name`, `name_acc` and, with `bias`, `name_bias`."""
 
     def plain(c: CallSite) -> TileType:
@@ -241,9 +220,7 @@ def _family(
     def biased(c: CallSite) -> TileType:
         return check_bias(c, 2, product(c, 0, 1))
 
-    def declare(
-        suffix: str, operands: tuple[Any, ...], rule: TileRule, meaning: Meaning, **more: Any
-    ) -> None:
+    def declare(suffix: str, operands: tuple[Any, ...], rule: TileRule, meaning: Meaning, **more: Any) -> None:
         declare_op(
             f"tile.{name}{suffix}",
             operands,

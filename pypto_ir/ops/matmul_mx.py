@@ -44,8 +44,7 @@ def _check_operand(c: CallSite, i: int, k_axis: int) -> None:
             want = _groups(size) if size is not None and axis == k_axis else size
             if None not in (have, want) and have != want:
                 raise OpError(
-                    f"the {what} of scale operand {i + 1} of {c.op.name} is {dims_text(s)} for data "
-                    f"{dims_text(d)}",
+                    f"the {what} of scale operand {i + 1} of {c.op.name} is {dims_text(s)} for data {dims_text(d)}",
                     f"it needs one scale per {GROUP} elements of K",
                 )
     k, valid = const_int(data.shape[k_axis]), const_int(data.valid[k_axis])
@@ -71,10 +70,7 @@ def _product(c: CallSite, first: int) -> TileType:
 def _scaled(data: Tile, scale: Tile, axis: int) -> Tile:
     """A data tile times its scales, in FP64."""
     size = data.shape[axis]
-    factor, known = (
-        np.take(x, np.arange(size) // GROUP, axis=axis)
-        for x in (scale.data.astype(np.float64), scale.readable())
-    )
+    factor, known = (np.take(x, np.arange(size) // GROUP, axis=axis) for x in (scale.data.astype(np.float64), scale.readable()))
     return Tile(data.data.astype(np.float64) * factor, data.ok & known, data.valid)
 
 
@@ -101,9 +97,7 @@ def _bias_type(c: CallSite) -> TileType:
 
 
 _OPERANDS = (tile("lhs"), tile("lhs_scale"), tile("rhs"), tile("rhs_scale"))
-declare_op(
-    "tile.matmul_mx", _OPERANDS, infer=_plain_type, trait=Trait.PAGE_WISE, meaning=fresh_product(_of(0), 0, 2)
-)
+declare_op("tile.matmul_mx", _OPERANDS, infer=_plain_type, trait=Trait.PAGE_WISE, meaning=fresh_product(_of(0), 0, 2))
 declare_op(
     "tile.matmul_mx_acc",
     (tile("acc"), *_OPERANDS),
@@ -131,9 +125,7 @@ def _scale_addr_type(c: CallSite) -> TileType:
     require_dtype(c, 0, _SCALE)
     require_dtype(c, 1, _DATA)
     if scale.memory not in _PAIRED or data.memory is not _PAIRED[scale.memory]:
-        raise OpError(
-            "tile.tget_scale_addr binds a LeftScale tile to a Left one, or a RightScale tile to a Right one"
-        )
+        raise OpError("tile.tget_scale_addr binds a LeftScale tile to a Left one, or a RightScale tile to a Right one")
     return tile_type(scale.shape, scale.dtype, scale.memory, scale.view)
 
 

@@ -74,8 +74,7 @@ def _load_type(c: CallSite) -> TileType:
     if source.layout in MX_LAYOUTS:
         if space is not Memory.MAT or source.dtype not in _MX_DTYPES:
             raise OpError(
-                f"tile.load of a {source.layout.value} tensor of {source.dtype.value} into "
-                f"{space.value if space else 'no space'}",
+                f"tile.load of a {source.layout.value} tensor of {source.dtype.value} into {space.value if space else 'no space'}",
                 "MX scales are FP8E8M0 or UINT8 and are loaded with target_memory Mat",
             )
         order = MX_LAYOUTS[source.layout]
@@ -126,9 +125,7 @@ def _copy(source: Any, offsets: tuple[int, ...], region: tuple[int, ...], data: 
         data[where], ok[where] = source.read(offsets, region)
 
 
-def _declared_region(
-    ev: Evaluation, source: Any, offsets: tuple[int, ...], window: tuple[int, ...]
-) -> tuple[int, ...]:
+def _declared_region(ev: Evaluation, source: Any, offsets: tuple[int, ...], window: tuple[int, ...]) -> tuple[int, ...]:
     """The valid box of an N-D window whose result is 2-D: what is requested, cut to what the source holds
     where the result says so."""
     given = tuple(ev.args[3]) if len(ev.args) > 3 and ev.args[3] else tuple(window)
@@ -148,9 +145,7 @@ def _load_boxes(ev: Evaluation, window: tuple[int, ...]) -> Tile:
     assert isinstance(ev.type, TileType)
     _, h, w, block, group = window
     by_row = ev.type.effective_view.blayout is ROW
-    order, shape = (
-        ((0, 2, 1, 3), (h * block, w * group)) if by_row else ((1, 3, 0, 2), (w * group, h * block))
-    )
+    order, shape = ((0, 2, 1, 3), (h * block, w * group)) if by_row else ((1, 3, 0, 2), (w * group, h * block))
     parts = ev.tensor(0).read(ev.args[1], window)
     data, ok = (x.reshape(h, w, block, group).transpose(order).reshape(shape) for x in parts)
     return ev.fresh(data, ok)
@@ -194,9 +189,7 @@ def _store_type(c: CallSite) -> Type:
                 "reshape the tile first",
             )
         return target
-    valid = write_union(
-        c.op.name, target.shape, target.valid, source.shape, source.valid, offsets, exact=False
-    )
+    valid = write_union(c.op.name, target.shape, target.valid, source.shape, source.valid, offsets, exact=False)
     if target.view is None:
         return target
     v = target.view
@@ -209,10 +202,7 @@ def _check_box(target: TensorType, offsets: tuple[Expr, ...], box: tuple[Expr, .
         raise OpError(f"the box of tile.store has {len(box)} dims for a tensor of rank {target.rank}")
     for i, (offset, size, extent) in enumerate(zip(offsets, box, target.shape, strict=True)):
         if provably_gt(add_index(offset, size), extent):
-            raise OpError(
-                f"tile.store writes past the end of dimension {i}: box {dims_text(box)} at "
-                f"{dims_text(offsets)}"
-            )
+            raise OpError(f"tile.store writes past the end of dimension {i}: box {dims_text(box)} at {dims_text(offsets)}")
 
 
 def _store(ev: Evaluation) -> Any:
@@ -252,9 +242,7 @@ def _stored(data: Any, dtype: DType) -> Any:
     return data if data.dtype == numpy_dtype(dtype) else working(data, dtype).astype(numpy_dtype(dtype))
 
 
-def _write_rows(
-    target: Any, offsets: tuple[int, ...], box: tuple[int, ...], data: Any, ok: Any, add: bool
-) -> None:
+def _write_rows(target: Any, offsets: tuple[int, ...], box: tuple[int, ...], data: Any, ok: Any, add: bool) -> None:
     """Row r of the valid rows goes to the box position `unravel(r, box[:-1])`, columns along the last
     axis."""
     rows, columns = prod(data.shape[:-1]), data.shape[-1]

@@ -162,9 +162,7 @@ def _concat_type(c: CallSite) -> TileType:
 
 def _concat(ev: Evaluation) -> Tile:
     a, b = ev.tile(0), ev.tile(1)
-    return ev.fresh(
-        np.concatenate((a.data, b.data), axis=1), np.concatenate((a.readable(), b.readable()), axis=1)
-    )
+    return ev.fresh(np.concatenate((a.data, b.data), axis=1), np.concatenate((a.readable(), b.readable()), axis=1))
 
 
 declare_op(

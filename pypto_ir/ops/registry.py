@@ -170,28 +170,21 @@ class CallSite:
         """The tile type of operand `i`; raises `OpError` where it is no tile."""
         t = self.type(i)
         if not isinstance(t, TileType):
-            raise OpError(
-                f"operand {i} ({self.name(i)}) of {self.op.name} must be a tile, found {kind_name(t)}"
-            )
+            raise OpError(f"operand {i} ({self.name(i)}) of {self.op.name} must be a tile, found {kind_name(t)}")
         return t
 
     def tensor(self, i: int) -> TensorType:
         """The tensor type of operand `i`; raises `OpError` where it is no tensor."""
         t = self.type(i)
         if not isinstance(t, TensorType):
-            raise OpError(
-                f"operand {i} ({self.name(i)}) of {self.op.name} must be a tensor, found {kind_name(t)}"
-            )
+            raise OpError(f"operand {i} ({self.name(i)}) of {self.op.name} must be a tensor, found {kind_name(t)}")
         return t
 
     def dtype(self, i: int) -> DType:
         """The scalar type of operand `i`; raises `OpError` where it is no scalar."""
         d = dtype_of(self.args[i])
         if d is None:
-            raise OpError(
-                f"operand {i} ({self.name(i)}) of {self.op.name} must be a scalar, found "
-                f"{kind_name(self.type(i))}"
-            )
+            raise OpError(f"operand {i} ({self.name(i)}) of {self.op.name} must be a scalar, found {kind_name(self.type(i))}")
         return d
 
     def tuple(self, i: int) -> tuple[Expr, ...]:
@@ -258,9 +251,7 @@ def dims_text(dims: tuple[Expr, ...]) -> str:
 _OPS: dict[str, OpDef] = {}
 
 
-def declare_op(
-    name: str, operands: tuple[Operand, ...], *, infer: Callable[[CallSite], Type], trait: Trait, **rest: Any
-) -> OpDef:
+def declare_op(name: str, operands: tuple[Operand, ...], *, infer: Callable[[CallSite], Type], trait: Trait, **rest: Any) -> OpDef:
     """Add an op to the registry; a name is declared once."""
     if name in _OPS:
         raise ValueError(f"op {name} is declared twice")

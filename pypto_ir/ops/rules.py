@@ -69,15 +69,12 @@ def check_call(op: OpDef, call: Call) -> None:
     count, least, most = len(call.args), sum(not o.optional for o in op.operands), len(op.operands)
     if count < least or (count > most and not op.variadic):
         wanted = f"at least {least}" if op.variadic else str(most) if least == most else f"{least} to {most}"
-        raise OpError(
-            f"{op.name} takes {wanted} operands, found {count}", f"its operands are {_signature(op)}"
-        )
+        raise OpError(f"{op.name} takes {wanted} operands, found {count}", f"its operands are {_signature(op)}")
     for i, arg in enumerate(call.args):
         operand = op.operands[min(i, most - 1)]
         if not _fits(operand, arg):
             raise OpError(
-                f"operand {i} ({operand.name}) of {op.name} must be {_KIND_TEXT[operand.kind]}, found "
-                f"{kind_name(type_of(arg))}",
+                f"operand {i} ({operand.name}) of {op.name} must be {_KIND_TEXT[operand.kind]}, found {kind_name(type_of(arg))}",
                 f"its operands are {_signature(op)}",
             )
     given = {name for name, _ in call.kwargs}
@@ -102,10 +99,7 @@ _KIND_TEXT = {
 
 
 def _signature(op: OpDef) -> str:
-    return (
-        ", ".join(f"{o.name} ({o.kind.value}{', optional' if o.optional else ''})" for o in op.operands)
-        or "none"
-    )
+    return ", ".join(f"{o.name} ({o.kind.value}{', optional' if o.optional else ''})" for o in op.operands) or "none"
 
 
 def _fits(operand: Operand, arg: Expr) -> bool:
@@ -139,15 +133,11 @@ def _check_kwarg(op: OpDef, declared: Kwarg, value: Literal) -> None:
         good = declared.type in (object, type(value))
     if not good:
         shown = value if isinstance(value, str | int | float | None) else "an expression or a list"
-        raise OpError(
-            f"keyword argument {declared.name} of {op.name} cannot be {shown}", _kwarg_help(declared)
-        )
+        raise OpError(f"keyword argument {declared.name} of {op.name} cannot be {shown}", _kwarg_help(declared))
 
 
 def _kwarg_help(declared: Kwarg) -> str:
-    return "allowed: " + (
-        ", ".join(declared.words) if declared.words else f"a value of type {declared.type.__name__}"
-    )
+    return "allowed: " + (", ".join(declared.words) if declared.words else f"a value of type {declared.type.__name__}")
 
 
 # ---- memory stamping ---------------------------------------------------------------------------------------
@@ -155,9 +145,7 @@ def _kwarg_help(declared: Kwarg) -> str:
 
 def stamp(t: TileType, space: Memory | None) -> TileType:
     """`t` in `space` where it has no space of its own; its view is made canonical against that space."""
-    return (
-        t if t.memory is not None or space is None else tile_type(t.shape, t.dtype, space, t.view, t.memref)
-    )
+    return t if t.memory is not None or space is None else tile_type(t.shape, t.dtype, space, t.view, t.memref)
 
 
 def in_space(space: Memory, rule: TileRule) -> Rule:
@@ -208,10 +196,7 @@ def require_rank(c: CallSite, i: int, rank: int) -> TileType:
     """Tile `i`, which must have exactly `rank` dims."""
     t = c.tile(i)
     if t.rank != rank:
-        raise OpError(
-            f"operand {i} ({c.name(i)}) of {c.op.name} must be a tile of rank {rank}, found "
-            f"{dims_text(t.shape)}"
-        )
+        raise OpError(f"operand {i} ({c.name(i)}) of {c.op.name} must be a tile of rank {rank}, found {dims_text(t.shape)}")
     return t
 
 
@@ -226,10 +211,7 @@ def constant_shape(c: CallSite, i: int) -> Dims:
     shape = c.tuple(i)
     sizes = static(shape)
     if sizes is None or not shape or min(sizes) <= 0:
-        raise OpError(
-            f"operand {i} ({c.name(i)}) of {c.op.name} must be constant positive dims, found "
-            f"{dims_text(shape)}"
-        )
+        raise OpError(f"operand {i} ({c.name(i)}) of {c.op.name} must be constant positive dims, found {dims_text(shape)}")
     return shape
 
 
@@ -288,9 +270,7 @@ def check_scalars(c: CallSite, ints: bool = False) -> None:
                 )
 
 
-def elementwise(
-    tiles: tuple[int, ...] = (0, 1), dtypes: tuple[int, ...] = (0, 1), allowed: frozenset[DType] | None = None
-) -> TileRule:
+def elementwise(tiles: tuple[int, ...] = (0, 1), dtypes: tuple[int, ...] = (0, 1), allowed: frozenset[DType] | None = None) -> TileRule:
     """The "elt" rule of `spec/tile_ir.md` section 7: the broadcast of `tiles`, the promotion of the operands
     `dtypes`, valid region and layout of the first tile. `add([1, 64] valid [1, 64], [16, 64])` is [16, 64]
     with valid [1, 64]."""

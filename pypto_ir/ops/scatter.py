@@ -130,15 +130,12 @@ def _scatter_update_type(c: CallSite) -> TileType:
     require_dtype(c, 1, frozenset(d for d in DType if d.is_int and d.bits >= 16))
     if c.kwarg("dim") != -2 or target.rank not in (2, 4) or source.rank != target.rank:
         raise OpError(
-            f"tile.scatter_update of {dims_text(source.shape)} into {dims_text(target.shape)} along dim "
-            f"{c.kwarg('dim')}",
+            f"tile.scatter_update of {dims_text(source.shape)} into {dims_text(target.shape)} along dim {c.kwarg('dim')}",
             "it takes two tiles of rank 2 or 4 and dim -2",
         )
     wanted, found = target.shape[-1:], source.shape[-1:]
     if provably_gt(*wanted, *found) or provably_gt(*found, *wanted):
-        raise OpError(
-            f"tile.scatter_update of rows of {dims_text(found)} elements into rows of {dims_text(wanted)}"
-        )
+        raise OpError(f"tile.scatter_update of rows of {dims_text(found)} elements into rows of {dims_text(wanted)}")
     given, rows = static(indices.shape), static(source.shape[:-1])
     if given is not None and rows is not None and prod(given) != prod(rows):
         raise OpError(

@@ -201,12 +201,8 @@ def _covers(c: CallSite, source: TileType) -> None:
     """Refuse a mask that is not proved to hold a bit for every valid cell of `source`."""
     mask = c.tile(0).valid
     valid, whole = ((*d[:-1], _ceil_div(d[-1], 8)) for d in (source.valid, source.shape))
-    if len(mask) != len(valid) or not all(
-        provably_le(v, m) or provably_le(w, m) for v, w, m in zip(valid, whole, mask, strict=True)
-    ):
-        raise OpError(
-            f"the mask of {c.op.name} has {dims_text(mask)} valid bytes where {dims_text(valid)} are needed"
-        )
+    if len(mask) != len(valid) or not all(provably_le(v, m) or provably_le(w, m) for v, w, m in zip(valid, whole, mask, strict=True)):
+        raise OpError(f"the mask of {c.op.name} has {dims_text(mask)} valid bytes where {dims_text(valid)} are needed")
 
 
 def _sel_type(c: CallSite) -> TileType:

@@ -32,9 +32,7 @@ _COUNTED = ("INT16", "INT32", "UINT16", "UINT32")
 def _require_int32(c: CallSite, operands: range) -> None:
     for i in operands:
         if c.dtype(i) is not DType.INT32:
-            raise OpError(
-                f"operand {i} ({c.name(i)}) of {c.op.name} has dtype {c.dtype(i).value}", "it must be INT32"
-            )
+            raise OpError(f"operand {i} ({c.name(i)}) of {c.op.name} has dtype {c.dtype(i).value}", "it must be INT32")
 
 
 def _made(c: CallSite, i: int) -> TileType:
@@ -51,9 +49,7 @@ def _made(c: CallSite, i: int) -> TileType:
 def _ci_type(c: CallSite) -> TileType:
     shape, dtype = constant_shape(c, 1), DType(str(c.kwarg("dtype")))
     if c.dtype(0) is not dtype:
-        raise OpError(
-            f"the start of tile.ci has dtype {c.dtype(0).value}, the tile {dtype.value}", "they must agree"
-        )
+        raise OpError(f"the start of tile.ci has dtype {c.dtype(0).value}, the tile {dtype.value}", "they must agree")
     if any(const_int(d) != 1 for d in shape[:-1]) or const_int(shape[-1]) == 1:
         raise OpError(f"tile.ci of {dims_text(shape)}", "all dims but the last are 1, and the last is not")
     return tile_type(shape, dtype, None, TileView())

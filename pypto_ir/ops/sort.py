@@ -45,11 +45,7 @@ def _sort32_type(c: CallSite) -> TileType:
         raise OpError("tile.sort32 takes an index tile of the rank of its values")
     doubled, two = source.shape[:-1], index(PAIR)
     shape = (*doubled, mul_index(source.shape[-1], two))
-    valid = (
-        shape
-        if same_dims(source.valid, source.shape)
-        else (*source.valid[:-1], mul_index(source.valid[-1], two))
-    )
+    valid = shape if same_dims(source.valid, source.shape) else (*source.valid[:-1], mul_index(source.valid[-1], two))
     return tile_type(shape, source.dtype, None, inherited_view(source, valid))
 
 
@@ -96,9 +92,7 @@ def merged(runs: Sequence[tuple[Any, Any]]) -> tuple[Any, Any]:
 def _format1_type(c: CallSite) -> TileType:
     require_dtype(c, 0, _SORTED)
     if not c.dtype(1).is_int:
-        raise OpError(
-            f"the block length of {c.op.name} has dtype {c.dtype(1).value}", "it must be an integer"
-        )
+        raise OpError(f"the block length of {c.op.name} has dtype {c.dtype(1).value}", "it must be an integer")
     source = c.tile(0)
     return tile_type(source.shape, source.dtype, None, inherited_view(source, source.valid))
 

@@ -71,9 +71,7 @@ _OPS: tuple[tuple[str, tuple[Operand, ...], tuple[Kwarg, ...], Callable[[CallSit
     ("async_prefetch", (anything("source"),), (), no_result),
 )
 #: ops of which the sources name neither all operands nor all keyword arguments
-_OPEN = frozenset(
-    {"syncall", "fence", "cacheinvalid", "aic_initialize_pipe", "aiv_initialize_pipe", "async_prefetch"}
-)
+_OPEN = frozenset({"syncall", "fence", "cacheinvalid", "aic_initialize_pipe", "aiv_initialize_pipe", "async_prefetch"})
 for _name, _operands, _kwargs, _result in _OPS:
     declare_op(
         f"system.{_name}",

@@ -66,9 +66,7 @@ def _acc_type(c: CallSite) -> Type:
     acc = c.tensor(0)
     unequal = (provably_gt(a, b) or provably_gt(b, a) for a, b in zip(acc.shape, shape, strict=False))
     if acc.rank != len(shape) or any(unequal):
-        raise OpError(
-            f"the accumulator of {c.op.name} is {dims_text(acc.shape)}, the product {dims_text(shape)}"
-        )
+        raise OpError(f"the accumulator of {c.op.name} is {dims_text(acc.shape)}, the product {dims_text(shape)}")
     return acc
 
 

@@ -146,9 +146,7 @@ def _arguments(op: OpDef, args: tuple[Any, ...]) -> Iterator[Any]:
 def _run(op: OpDef, ev: Evaluation, shape: tuple[int, ...], valid: tuple[int, ...]) -> Any:
     args = tuple(_arguments(op, ev.args))
     assert op.meaning is not None
-    return op.meaning(
-        replace(ev, op=op, args=args, type=_tile_type_of(ev.type), shape=shape, valid=valid, in_place=True)
-    )
+    return op.meaning(replace(ev, op=op, args=args, type=_tile_type_of(ev.type), shape=shape, valid=valid, in_place=True))
 
 
 def _fresh(op: OpDef) -> Meaning | None:
@@ -209,9 +207,7 @@ def _reduction(name: str) -> None:
         source, axis = c.tensor(0), c.kwarg("axis")
         reduced = source.rank - 1 if by_row else 0
         if axis not in (None, reduced, reduced - source.rank):
-            raise OpError(
-                f"axis of {c.op.name} is {axis}", f"it reduces axis {reduced} of rank {source.rank}"
-            )
+            raise OpError(f"axis of {c.op.name} is {axis}", f"it reduces axis {reduced} of rank {source.rank}")
         result = as_tensor(op.infer(CallSite(op, tile_call(op, Call(c.op.name, c.args)))))
         assert isinstance(result, TensorType)
         if c.kwarg("keep_dim") or source.rank == 1:
@@ -222,9 +218,7 @@ def _reduction(name: str) -> None:
 
     def meaning(ev: Evaluation) -> Any:
         source = ev.tensor(0)
-        whole, valid = (
-            (*d[:-1], 1) if by_row else (1, *d[1:]) for d in (tuple(source.shape), tuple(source.valid))
-        )
+        whole, valid = ((*d[:-1], 1) if by_row else (1, *d[1:]) for d in (tuple(source.shape), tuple(source.valid)))
         result = _run(op, ev, whole, valid)
         shaped = Tile(result.data.reshape(ev.shape), result.ok.reshape(ev.shape), ev.valid)
         return stored(ev.op.name, shaped, ev.type)
@@ -257,9 +251,7 @@ TWINS = (
     "scatter", "scatter_mask", "scatter_update", "sort32", "mrgsort_format1", "mrgsort_format2",
     "aiv_shard", "aic_gather",
 )  # fmt: skip
-REDUCTIONS = tuple(
-    f"{axis}_{kind}" for axis in _AXES for kind in ("sum", "max", "min", "prod", "argmax", "argmin")
-)
+REDUCTIONS = tuple(f"{axis}_{kind}" for axis in _AXES for kind in ("sum", "max", "min", "prod", "argmax", "argmin"))
 for _name in TWINS:
     twin(_name)
 twin("div", broadcasting())

@@ -68,11 +68,7 @@ def _slice(ev: Evaluation) -> Tensor:
     if any(o < 0 or o > d for o, d in zip(offsets, source.shape, strict=True)):
         raise RunError(f"{ev.op.name} of {list(shape)} at {list(offsets)} of a tensor {list(source.shape)}")
     held = tuple(min(n, d - o) for n, o, d in zip(shape, offsets, source.shape, strict=True))
-    if (
-        held != tuple(shape)
-        and not ev.kwarg("clamp")
-        and any(a > h for a, h in zip(asked, held, strict=True))
-    ):
+    if held != tuple(shape) and not ev.kwarg("clamp") and any(a > h for a, h in zip(asked, held, strict=True)):
         raise RunError(f"{ev.op.name} of {list(shape)} at {list(offsets)} of a tensor {list(source.shape)}")
     left = (max(v - o, 0) for v, o in zip(source.valid, offsets, strict=True))
     valid = tuple(map(min, asked, held, left))
@@ -110,10 +106,7 @@ def _reshape_type(c: CallSite) -> Type:
     source, shape = c.tensor(0), tensor_shape(c, 1)
     have, want = static(source.shape), static(shape)
     if have is not None and want is not None and prod(have) != prod(want):
-        raise OpError(
-            f"tensor.reshape of {dims_text(source.shape)} to {dims_text(shape)}: {prod(have)} elements are "
-            f"not {prod(want)}"
-        )
+        raise OpError(f"tensor.reshape of {dims_text(source.shape)} to {dims_text(shape)}: {prod(have)} elements are not {prod(want)}")
     valid = reshape_valid(c.op.name, source.valid, source.shape, shape)
     return tensor_type(shape, source.dtype, TensorView(valid=valid), source.distributed)
 
@@ -174,14 +167,10 @@ def _assemble_type(c: CallSite) -> Type:
             "both need the same rank; reshape the source",
         )
     if source.dtype is not target.dtype:
-        raise OpError(
-            f"tensor.assemble of {source.dtype.value} into {target.dtype.value}", "cast the source first"
-        )
+        raise OpError(f"tensor.assemble of {source.dtype.value} into {target.dtype.value}", "cast the source first")
     if c.kwarg("atomic") == "Add" and target.dtype not in ATOMIC_DTYPES:
         raise OpError(f"tensor.assemble adds atomically into {target.dtype.value}")
-    valid = write_union(
-        c.op.name, target.shape, target.valid, source.shape, source.valid, offsets, exact=False
-    )
+    valid = write_union(c.op.name, target.shape, target.valid, source.shape, source.valid, offsets, exact=False)
     return tensor_type(target.shape, target.dtype, TensorView(valid=valid), target.distributed)
 
 

@@ -73,26 +73,14 @@ def _view_type(c: CallSite) -> Type:
             raise OpError("tensor.view needs a shape or a layout")
         if layout is source.layout or source.rank < 2:
             return _with(source, source.shape, TensorView(strides, layout, source.valid, pad))
-        return _with(
-            source, _swapped(source.shape), TensorView(_swapped(strides), layout, _swapped(source.valid), pad)
-        )
-    if stride and not (
-        len(stride) == source.rank
-        and all(map(provably_equal, stride, packed_strides(source.shape, source.layout)))
-    ):
-        raise OpError(
-            f"tensor.view to {dims_text(shape)} requires a packed source, found strides {dims_text(stride)}"
-        )
+        return _with(source, _swapped(source.shape), TensorView(_swapped(strides), layout, _swapped(source.valid), pad))
+    if stride and not (len(stride) == source.rank and all(map(provably_equal, stride, packed_strides(source.shape, source.layout)))):
+        raise OpError(f"tensor.view to {dims_text(shape)} requires a packed source, found strides {dims_text(stride)}")
     have, want = static(source.shape), static(shape)
     if have is not None and want is not None and prod(have) != prod(want):
-        raise OpError(
-            f"tensor.view of {dims_text(source.shape)} as {dims_text(shape)}: {prod(have)} elements are not "
-            f"{prod(want)}"
-        )
+        raise OpError(f"tensor.view of {dims_text(source.shape)} as {dims_text(shape)}: {prod(have)} elements are not {prod(want)}")
     if valid is None and not same_dims(source.valid, source.shape):
-        raise OpError(
-            "tensor.view of a partly valid tensor needs valid extents", "give them as the third operand"
-        )
+        raise OpError("tensor.view of a partly valid tensor needs valid extents", "give them as the third operand")
     if valid is not None and (len(valid) != len(shape) or any(map(provably_gt, valid, shape))):
         raise OpError(f"tensor.view as {dims_text(shape)} with the valid extents {dims_text(valid)}")
     return _with(source, shape, TensorView(packed_strides(shape, layout), layout, valid or (), pad))
@@ -143,9 +131,7 @@ def _read(ev: Evaluation) -> Any:
 def _write(ev: Evaluation) -> Any:
     target, at, value = ev.tensor(0), ev.args[1], ev.args[2]
     known = value is not UNDEFINED
-    cell = (
-        working(value if known else 0, target.dtype).astype(numpy_dtype(target.dtype)).reshape((1,) * len(at))
-    )
+    cell = working(value if known else 0, target.dtype).astype(numpy_dtype(target.dtype)).reshape((1,) * len(at))
     target.write(at, cell, np.full(cell.shape, known))
     return target
 

@@ -60,16 +60,11 @@ def _reshape_type(c: CallSite) -> TileType:
     source, shape = c.tile(0), constant_shape(c, 1)
     have, want = static(source.shape), static(shape)
     if have is not None and want is not None and prod(have) != prod(want):
-        raise OpError(
-            f"tile.reshape of {dims_text(source.shape)} to {dims_text(shape)}: {prod(have)} elements are not "
-            f"{prod(want)}"
-        )
+        raise OpError(f"tile.reshape of {dims_text(source.shape)} to {dims_text(shape)}: {prod(have)} elements are not {prod(want)}")
     v = source.effective_view
     valid = reshape_valid(c.op.name, source.valid, source.shape, shape, _is_flat(source))
     blayout = implicit_view(shape, None).blayout
-    return tile_type(
-        shape, source.dtype, None, TileView(valid=valid, blayout=blayout, pad=v.pad, compact=v.compact)
-    )
+    return tile_type(shape, source.dtype, None, TileView(valid=valid, blayout=blayout, pad=v.pad, compact=v.compact))
 
 
 def _reshape(ev: Evaluation) -> Tile:
@@ -88,9 +83,7 @@ def _scaled(c: CallSite, e: Expr, old: int, new: int, exact: bool) -> Expr:
     if value is not None and value * old % new == 0:
         return index(value * old // new)
     if value is not None and exact:
-        raise OpError(
-            f"{c.op.name}: {value} elements of {old} bytes are no whole number of elements of {new} bytes"
-        )
+        raise OpError(f"{c.op.name}: {value} elements of {old} bytes are no whole number of elements of {new} bytes")
     return Binary("floordiv", e, index(new // old))
 
 
@@ -114,14 +107,9 @@ def _reinterpret_type(c: CallSite) -> TileType:
     wanted = constant_shape(c, 1)
     have, want = static(tuple(shape)), static(wanted)
     if have is not None and want is not None and prod(have) != prod(want):
-        raise OpError(
-            f"tile.reinterpret_view of {dims_text(source.shape)} {source.dtype.value} as {dims_text(wanted)} "
-            f"{dtype.value}"
-        )
+        raise OpError(f"tile.reinterpret_view of {dims_text(source.shape)} {source.dtype.value} as {dims_text(wanted)} {dtype.value}")
     region = reshape_valid(c.op.name, tuple(valid), tuple(shape), wanted, _is_flat(source))
-    return tile_type(
-        wanted, dtype, None, TileView(valid=region, blayout=implicit_view(wanted, None).blayout, pad=pad)
-    )
+    return tile_type(wanted, dtype, None, TileView(valid=region, blayout=implicit_view(wanted, None).blayout, pad=pad))
 
 
 def _reinterpret(ev: Evaluation) -> Tile:
@@ -221,9 +209,7 @@ _SCALES = {Memory.LEFT_SCALE: ROW, Memory.RIGHT_SCALE: COL}
 
 def _move_type(c: CallSite) -> TileType:
     source, space = c.tile(0), Memory(str(c.kwarg("target_memory")))
-    given = {
-        name: TileLayout(str(c.kwarg(name))) for name in ("blayout", "slayout") if c.kwarg(name) is not None
-    }
+    given = {name: TileLayout(str(c.kwarg(name))) for name in ("blayout", "slayout") if c.kwarg(name) is not None}
     view, implied, dtype = source.effective_view, implicit_view(source.shape, space), source.dtype
     if space in _SCALES:
         order = _SCALES[space]
@@ -232,12 +218,7 @@ def _move_type(c: CallSite) -> TileType:
             order,
             32,
         )
-        if (
-            source.rank != 2
-            or not exact
-            or dtype not in (DType.UINT8, DType.FP8E8M0)
-            or set(given.values()) - {order}
-        ):
+        if source.rank != 2 or not exact or dtype not in (DType.UINT8, DType.FP8E8M0) or set(given.values()) - {order}:
             raise OpError(
                 f"tile.move into {space.value} of a {dims_text(source.shape)} tile of {dtype.value}",
                 f"it needs a 2-D Mat tile of UINT8 or FP8E8M0 in {order.value}/{order.value}, fractal 32",
@@ -248,9 +229,7 @@ def _move_type(c: CallSite) -> TileType:
     slayout = given.get("slayout", implied.slayout if boxed else view.slayout)
     if space is Memory.RIGHT:
         blayout = ROW
-    moved = TileView(
-        valid=view.valid, blayout=blayout, slayout=slayout, fractal=implied.fractal, pad=view.pad
-    )
+    moved = TileView(valid=view.valid, blayout=blayout, slayout=slayout, fractal=implied.fractal, pad=view.pad)
     return tile_type(source.shape, dtype, space, moved)
 
 

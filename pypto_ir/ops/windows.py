@@ -52,9 +52,7 @@ PAD_WORDS = tuple(p.value for p in Pad)
 
 def _slice_type(c: CallSite) -> TileType:
     source, shape, offsets = c.tile(0), constant_shape(c, 1), c.tuple(2)
-    valid = window_read(
-        c.op.name, source.shape, source.valid, offsets, shape, optional_tuple(c, 3), exact=True
-    )
+    valid = window_read(c.op.name, source.shape, source.valid, offsets, shape, optional_tuple(c, 3), exact=True)
     shape, valid = dropped(c.op.name, shape, valid, optional_tuple(c, 4) or (), least=2)
     if source.view is not None:
         v = source.view
@@ -86,9 +84,7 @@ def dropped(op: str, shape: Dims, valid: Dims, axes: Dims, *, least: int) -> tup
 def _window(ev: Evaluation, offsets: tuple[int, ...], shape: tuple[int, ...]) -> tuple[Any, Any]:
     source = ev.tile(0)
     if any(o < 0 or o + n > d for o, n, d in zip(offsets, shape, source.shape, strict=True)):
-        raise RunError(
-            f"{ev.op.name} of {list(shape)} at {list(offsets)} leaves a tile of shape {list(source.shape)}"
-        )
+        raise RunError(f"{ev.op.name} of {list(shape)} at {list(offsets)} leaves a tile of shape {list(source.shape)}")
     where = tuple(slice(o, o + n) for o, n in zip(offsets, shape, strict=True))
     return source.data[where], source.readable()[where] if ev.op.aliases is None else source.ok[where]
 
@@ -106,9 +102,7 @@ def _extract_type(c: CallSite) -> TileType:
     if space in (Memory.LEFT, Memory.RIGHT):
         partial = not same_dims(valid, shape)
         slayout = ROW if space is Memory.LEFT else COL
-        view = replace(
-            view, blayout=ROW, slayout=slayout, compact=Compact.NORMAL if partial else Compact.NULL
-        )
+        view = replace(view, blayout=ROW, slayout=slayout, compact=Compact.NORMAL if partial else Compact.NULL)
     return tile_type(shape, source.dtype, space, view)
 
 
@@ -149,14 +143,10 @@ def _assemble_type(c: CallSite) -> TileType:
     target, source, offsets = c.tile(0), c.tile(1), c.tuple(2)
     narrowed = source.dtype is DType.FP32 and target.dtype in (DType.BF16, DType.FP16)
     if source.dtype is not target.dtype and not narrowed:
-        raise OpError(
-            f"tile.assemble of {source.dtype.value} into {target.dtype.value}", "cast the source first"
-        )
+        raise OpError(f"tile.assemble of {source.dtype.value} into {target.dtype.value}", "cast the source first")
     valid = target.shape
     if source.rank == target.rank:
-        valid = write_union(
-            c.op.name, target.shape, target.valid, source.shape, source.valid, offsets, exact=True
-        )
+        valid = write_union(c.op.name, target.shape, target.valid, source.shape, source.valid, offsets, exact=True)
     elif len(offsets) != target.rank:
         raise OpError(
             f"tile.assemble has {len(offsets)} offsets for a target of rank {target.rank}",
@@ -173,13 +163,8 @@ def _assemble(ev: Evaluation) -> Tile:
         *(1,) * (len(offsets) - source.data.ndim),
         *source.shape[max(source.data.ndim - len(offsets), 0) :],
     )
-    if prod(shape) != prod(source.shape) or any(
-        o < 0 or o + n > d for o, n, d in zip(offsets, shape, target.shape, strict=True)
-    ):
-        raise RunError(
-            f"tile.assemble of {list(source.shape)} at {list(offsets)} leaves a tile of shape "
-            f"{list(target.shape)}"
-        )
+    if prod(shape) != prod(source.shape) or any(o < 0 or o + n > d for o, n, d in zip(offsets, shape, target.shape, strict=True)):
+        raise RunError(f"tile.assemble of {list(source.shape)} at {list(offsets)} leaves a tile of shape {list(target.shape)}")
     where = tuple(slice(o, o + n) for o, n in zip(offsets, shape, strict=True))
     assert ev.dtype is not None
     target.data[where] = working(source.data, ev.dtype).astype(numpy_dtype(ev.dtype)).reshape(shape)

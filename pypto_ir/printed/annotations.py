@@ -81,12 +81,7 @@ def _tiles_agree(d: TileType, t: TileType, written: Annotation, op: str | None) 
     if t.dtype is not d.dtype:
         return False
     if not _equal(t.shape, d.shape):
-        return (
-            op in _ANNOTATED
-            and len(d.shape) > 2
-            and len(t.shape) == 2
-            and _size(t.shape) == _size(d.shape) is not None
-        )
+        return op in _ANNOTATED and len(d.shape) > 2 and len(t.shape) == 2 and _size(t.shape) == _size(d.shape) is not None
     if written.memory and d.memory is not None and t.memory is not d.memory:
         return False
     if not written.view or t.view == d.view:

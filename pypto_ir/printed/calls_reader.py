@@ -81,9 +81,7 @@ class Calls:
                 return self.op_call(node, op_name(path))
             case ("pl", _) if self.sugar is not None:
                 return self.sugar.call(node, path[1])
-        self.r.fail(
-            "P401", node, f"found {shown(node)}, which is neither an op nor a function of the program"
-        )
+        self.r.fail("P401", node, f"found {shown(node)}, which is neither an op nor a function of the program")
 
     # ---- ops -----------------------------------------------------------------------------------------------
 
@@ -138,9 +136,7 @@ class Calls:
             args.append(e if isinstance(e, Expr) else self.bare(op, i, args, kwargs, e, node))
         return tuple(args)
 
-    def bare(
-        self, op: OpDef | None, i: int, args: list[Expr], kwargs: Keywords, value: Bare, node: ast.expr
-    ) -> Const:
+    def bare(self, op: OpDef | None, i: int, args: list[Expr], kwargs: Keywords, value: Bare, node: ast.expr) -> Const:
         """A bare number as operand `i`: an integer takes the dtype of the tile, a float stays FP32; what
         fills a tile or tensor takes its dtype."""
         if op is not None and op.name in FILLS:

@@ -39,9 +39,7 @@ def read_for(s: Statements, node: ast.For, comment: str | None) -> None:
     if node.orelse:
         s.r.fail("P604", node.orelse[0], "a loop has no else")
     if path is None or len(path) != 2 or path[0] != "pl" or not isinstance(node.iter, ast.Call):
-        s.r.fail(
-            "P604", node.iter, f"found {shown(node.iter)}, allowed is pl.range, pl.parallel, pl.pipeline, .."
-        )
+        s.r.fail("P604", node.iter, f"found {shown(node.iter)}, allowed is pl.range, pl.parallel, pl.pipeline, ..")
     call = node.iter
     match path[1]:
         case "range" | "parallel" | "pipeline" | "unroll":
@@ -140,18 +138,14 @@ def _loop_body(s: Statements, nodes: list[ast.stmt], carries: bool) -> tuple[Blo
         s.loops.pop()
 
 
-def _results(
-    s: Statements, node: ast.stmt, carries: list[Carry], handed: Handed | None, extra: list[str]
-) -> tuple[Var, ...]:
+def _results(s: Statements, node: ast.stmt, carries: list[Carry], handed: Handed | None, extra: list[str]) -> tuple[Var, ...]:
     """The values after a loop: named by its yield, of the types of the yielded values."""
     explicit = len(carries) - len(extra)
     yielded = len(handed.values) if handed else 0
     if yielded != len(carries):
         if not s.r.errors:
             where = handed.node if handed and handed.node else node
-            s.r.report(
-                "P603", where, f"the loop carries {explicit} values, its body yields {yielded - len(extra)}"
-            )
+            s.r.report("P603", where, f"the loop carries {explicit} values, its body yields {yielded - len(extra)}")
         names = [n.id for n in handed.names] if handed else []
         return tuple(s.names.define(name, POISON) for name in names)
     if handed is None:
@@ -174,9 +168,7 @@ def _while(s: Statements, node: ast.For, call: ast.Call, comment: str | None) ->
     with s.names.block():
         carries = [Carry(s.names.define(n, type_of(e)), e) for n, e in zip(names, inits, strict=True)]
         match node.body:
-            case [ast.Expr(value=ast.Call(func=func, args=[cond], keywords=[])), *rest] if attribute(
-                func
-            ) == ("pl", "cond"):
+            case [ast.Expr(value=ast.Call(func=func, args=[cond], keywords=[])), *rest] if attribute(func) == ("pl", "cond"):
                 test = _condition(s, cond)
             case _:
                 s.r.fail("P604", node.body[0], "the first line of the body is `pl.cond(<condition>)`")

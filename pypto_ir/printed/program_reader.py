@@ -131,9 +131,7 @@ class _Programs:
                     if any(_is_program(d) for d in decorators):
                         classes.append(node)
                     else:
-                        self.r.report(
-                            "P102", node, f"the class {node.name} is not decorated with @pl.program"
-                        )
+                        self.r.report("P102", node, f"the class {node.name} is not decorated with @pl.program")
                 case _:
                     self.r.report("P102", node, f"found {shown(node)} outside of the program")
         return classes
@@ -222,9 +220,7 @@ class _Programs:
     def _param(self, param: ast.arg, types: Types, names: Names, function: str) -> Param:
         node = param.annotation
         if node is None:
-            self.r.fail(
-                "P105", param, f"the parameter {param.arg} has no type", f"write {param.arg}: pl.Scalar[..]"
-            )
+            self.r.fail("P105", param, f"the parameter {param.arg} has no type", f"write {param.arg}: pl.Scalar[..]")
         direction = "In"
         if isinstance(node, ast.Subscript):
             path = attribute(node.value)
@@ -258,9 +254,7 @@ class _Programs:
             for k in call.keywords if call else ():
                 path = attribute(k.value)
                 match k.arg, k.value:
-                    case "type", _ if (
-                        path and path[:2] == ("pl", "FunctionType") and path[-1] in FUNCTION_KINDS
-                    ):
+                    case "type", _ if path and path[:2] == ("pl", "FunctionType") and path[-1] in FUNCTION_KINDS:
                         kind = path[-1]
                     case ("level" | "role") as word, _ if path and path[:2] == ("pl", word.capitalize()):
                         words[word] = path[-1]
@@ -281,9 +275,7 @@ class _Programs:
             self.r.fail("P104", node, f"the function {node.name} is not decorated with @pl.function")
         return kind, words["level"], words["role"], rest
 
-    def _function(
-        self, node: ast.FunctionDef, f: Function, functions: dict[str, Function], comments: Comments
-    ) -> Function:
+    def _function(self, node: ast.FunctionDef, f: Function, functions: dict[str, Function], comments: Comments) -> Function:
         self.r.function = f.name
         comments.skip_to(node.lineno + 1, node.col_offset)
         nodes = node.body

@@ -72,11 +72,7 @@ def _notes(target: str | None, functions: list[Function]) -> Iterator[str]:
                 low, high = p.range
                 yield f"# pypto-eqsat.range: {f.name}.{p.var.name} = {low}..{high}"
     for f in functions:
-        if (
-            f.verbatim is not None
-            and f.verbatim != "..."
-            and not (f.level == "HOST" and f.role == "SubWorker")
-        ):
+        if f.verbatim is not None and f.verbatim != "..." and not (f.level == "HOST" and f.role == "SubWorker"):
             yield f"# pypto-eqsat.verbatim: {f.name}"
 
 
@@ -130,12 +126,7 @@ def _dims(f: Function, dynamic: tuple[str, ...]) -> Iterator[str]:
 
 def _ends_in_empty_lanes(f: Function) -> bool:
     last = f.body[-1] if f.body else None
-    return (
-        isinstance(last, Scope)
-        and last.kind in ("spmd", "split_aiv")
-        and last.var is not None
-        and not last.body
-    )
+    return isinstance(last, Scope) and last.kind in ("spmd", "split_aiv") and last.var is not None and not last.body
 
 
 class _Functions:
@@ -157,13 +148,7 @@ class _Functions:
             shown = text if p.direction == "In" else f"pl.{p.direction}[{text}]"
             params.append(f"{exprs.names.get(p.var.name, p.var.name)}: {shown}")
         returns = [types.text(t) for t in f.returns]
-        arrow = (
-            ""
-            if not returns
-            else f" -> {returns[0]}"
-            if len(returns) == 1
-            else f" -> tuple[{', '.join(returns)}]"
-        )
+        arrow = "" if not returns else f" -> {returns[0]}" if len(returns) == 1 else f" -> tuple[{', '.join(returns)}]"
         lines.append(f"    def {f.name}({', '.join(params)}){arrow}:")
         attrs = tuple((k, v) for k, v in f.attrs if not (k == "split" and v == "NONE"))
         if attrs:

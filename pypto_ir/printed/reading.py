@@ -47,9 +47,7 @@ class Reading:
         self.function: str | None = None
         self.statement: ast.stmt | None = None
 
-    def diagnostic(
-        self, code: str, node: ast.AST | int, message: str, help: str | None, severity: Severity
-    ) -> Diagnostic:
+    def diagnostic(self, code: str, node: ast.AST | int, message: str, help: str | None, severity: Severity) -> Diagnostic:
         if isinstance(node, int):
             line = node
             text = self.source.line(line)

@@ -83,9 +83,7 @@ class Rebinding:
             return (*body, Yield(values)), Handed(values)
         whole = (*handed.values, *values)
         last = body[-1]
-        return (*body[:-1], Yield(whole, comment=last.comment)), Handed(
-            whole, handed.names, None, handed.node
-        )
+        return (*body[:-1], Yield(whole, comment=last.comment)), Handed(whole, handed.names, None, handed.node)
 
     # ---- branches ------------------------------------------------------------------------------------------
 
@@ -161,9 +159,7 @@ def _targets(target: ast.expr) -> list[str]:
 
 
 def _reads(node: ast.AST, name: str) -> bool:
-    return any(
-        isinstance(n, ast.Name) and n.id == name and isinstance(n.ctx, ast.Load) for n in ast.walk(node)
-    )
+    return any(isinstance(n, ast.Name) and n.id == name and isinstance(n.ctx, ast.Load) for n in ast.walk(node))
 
 
 def _first(nodes: list[ast.stmt], name: str) -> str | None:

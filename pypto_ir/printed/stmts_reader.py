@@ -56,9 +56,7 @@ declare(
 #: deepest nesting of loops and branches; deeper ones have no program file either
 MAX_BLOCKS = 40
 
-_SCALAR_CALLS = frozenset(
-    {("pl", "const"), ("pl", "min"), ("pl", "max"), ("pl", "cast"), ("abs",), ("float",)}
-)
+_SCALAR_CALLS = frozenset({("pl", "const"), ("pl", "min"), ("pl", "max"), ("pl", "cast"), ("abs",), ("float",)})
 
 
 @dataclass(slots=True)
@@ -228,9 +226,7 @@ class Statements:
             self.r.fail("P601", node, "a call cannot stand here", "bind it to a name in the body before")
         t = self.deduced(value, node, False)
         if isinstance(t, UnknownType):
-            self.r.fail(
-                "P405", node, f"the type of {shown(node)} is not known", "bind it to a name with a type"
-            )
+            self.r.fail("P405", node, f"the type of {shown(node)} is not known", "bind it to a name with a type")
         base = value.op.rpartition(".")[2] if isinstance(value, Call) else value.function
         var = self.names.temporary(f"{base}_tmp", t)
         self.out.append(Assign((var,), value))
@@ -242,9 +238,7 @@ class Statements:
         written = self.types.annotation(node.annotation)
         self.define(node, node.target.id, value, written, comment)
 
-    def define(
-        self, node: ast.stmt, name: str, value: Value | Bare, written: Annotation | None, comment: str | None
-    ) -> Var:
+    def define(self, node: ast.stmt, name: str, value: Value | Bare, written: Annotation | None, comment: str | None) -> Var:
         """Add `name: written = value`."""
         t: Type
         where = node.value if isinstance(node, ast.AnnAssign | ast.Assign) and node.value else node
@@ -319,9 +313,7 @@ class Statements:
         self.add(Yield(values, comment=comment), node)
         return Handed(values, targets, written, node)
 
-    def _return(
-        self, node: ast.Return, value: ast.expr | None, comment: str | None, kind: str, last: bool
-    ) -> None:
+    def _return(self, node: ast.Return, value: ast.expr | None, comment: str | None, kind: str, last: bool) -> None:
         if kind != "function":
             help = "hand values on with yields and return at the end of the function"
             self.r.fail("P602", node, "return stands inside a loop, branch or scope", help)

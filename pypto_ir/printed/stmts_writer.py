@@ -44,9 +44,7 @@ _COUNTS: dict[str, tuple[str, int | None]] = {"spmd": ("core_num", None), "split
 class StatementWriter:
     """Writes the statements of one function to `lines`. `fresh` gives unused names for temporaries."""
 
-    def __init__(
-        self, lines: list[str], exprs: ExprWriter, types: TypeWriter, fresh: Callable[[str], str]
-    ) -> None:
+    def __init__(self, lines: list[str], exprs: ExprWriter, types: TypeWriter, fresh: Callable[[str], str]) -> None:
         self.lines, self.exprs, self.types, self.fresh = lines, exprs, types, fresh
         self.values = ValueWriter(exprs)
 

@@ -60,9 +60,7 @@ class Sugar(Rebinding):
         if op is None:
             first = type_of(typed(self._ahead(node.args[0]))) if node.args else None
             if not isinstance(first, TileType | TensorType):
-                help = (
-                    "write pl.tile.<op> or pl.tensor.<op>; short forms need a tile or tensor as first operand"
-                )
+                help = "write pl.tile.<op> or pl.tensor.<op>; short forms need a tile or tensor as first operand"
                 s.r.fail("P401", node, f"found {shown(node)}, which is no op for these operands", help)
             op = self._dispatched(node, name, isinstance(first, TileType))
         call = s.calls.op_call(self._positional(node, op), op)
@@ -159,9 +157,7 @@ class Sugar(Rebinding):
             args = (*args, MakeTuple(()), MakeTuple(dropped))
         return Call(f"{space}.slice", args)
 
-    def _ranges(
-        self, node: ast.Subscript, t: TileType | TensorType
-    ) -> tuple[tuple[Expr, ...], tuple[Expr, ...], tuple[Expr, ...]]:
+    def _ranges(self, node: ast.Subscript, t: TileType | TensorType) -> tuple[tuple[Expr, ...], tuple[Expr, ...], tuple[Expr, ...]]:
         """Offsets, extents, and the axes that have an index instead of a range."""
         s = self.s
         parts = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
@@ -185,9 +181,7 @@ class Sugar(Rebinding):
             shape.append(typed(self._extent(low, high, node)))
         return tuple(offsets), tuple(shape), tuple(dropped)
 
-    def _extent(
-        self, low: Expr | int | float, high: Expr | int | float, node: ast.expr
-    ) -> Expr | int | float:
+    def _extent(self, low: Expr | int | float, high: Expr | int | float, node: ast.expr) -> Expr | int | float:
         if low == 0 and not isinstance(low, Expr):
             return high
         if isinstance(high, Expr) or isinstance(low, Expr):
@@ -214,9 +208,7 @@ class Sugar(Rebinding):
             case _:
                 s.r.fail("P601", target, f"found {shown(target)}, allowed is the name of a value")
 
-    def _unpack(
-        self, node: ast.Assign, targets: list[ast.expr], value: ast.expr, comment: str | None
-    ) -> None:
+    def _unpack(self, node: ast.Assign, targets: list[ast.expr], value: ast.expr, comment: str | None) -> None:
         s = self.s
         names: list[str] = []
         for target in targets:
@@ -248,9 +240,7 @@ class Sugar(Rebinding):
             s.add(Assign((s.names.define(name, item_type),), Item(whole, i), comment=comment), node)
             comment = None
 
-    def _replace(
-        self, node: ast.Assign, target: ast.Subscript, base: ast.Name, value: ast.expr, comment: str | None
-    ) -> None:
+    def _replace(self, node: ast.Assign, target: ast.Subscript, base: ast.Name, value: ast.expr, comment: str | None) -> None:
         """`t[0:8] = v` binds t again, to an assemble; `x[i, j] = s` writes a tensor in place."""
         s = self.s
         of = s.names.lookup(base.id, base)

@@ -130,9 +130,7 @@ class _Joiner:
                 return s if inner == body else self._kept(s, replace(s, body=inner))
             case If(then=then, orelse=orelse):
                 arms = self.block(then), None if orelse is None else self.block(orelse)
-                return (
-                    s if arms == (then, orelse) else self._kept(s, replace(s, then=arms[0], orelse=arms[1]))
-                )
+                return s if arms == (then, orelse) else self._kept(s, replace(s, then=arms[0], orelse=arms[1]))
         return s
 
     def _kept(self, old: Stmt, new: Stmt) -> Stmt:

@@ -110,9 +110,7 @@ class Types:
                 if not 1 <= extent < 2**31:
                     self.r.fail("P311", parts[0], f"found {extent}, an array has 1 to 2**31 - 1 elements")
                 return Annotation(ArrayType(extent, self.exprs.dtype(parts[1])))
-        self.r.fail(
-            "P311", node, f"found {shown(node)}, which is no type", "types are pl.Tile[[2, 3], pl.FP32], .."
-        )
+        self.r.fail("P311", node, f"found {shown(node)}, which is no type", "types are pl.Tile[[2, 3], pl.FP32], ..")
 
     def _tuple(self, node: ast.Subscript, parts: list[ast.expr], depth: int) -> Annotation:
         if depth >= _MAX_TUPLES:

@@ -155,10 +155,7 @@ class Buffers:
         for value in settled:
             for ref in value:
                 found.setdefault((ref.buffer, ref.box, ref.exact), {}).update(dict.fromkeys(ref.missing))
-        return tuple(
-            Ref(buffer, box, exact, len(self.logs[buffer]), tuple(missing))
-            for (buffer, box, exact), missing in found.items()
-        )
+        return tuple(Ref(buffer, box, exact, len(self.logs[buffer]), tuple(missing)) for (buffer, box, exact), missing in found.items())
 
     def take_back(self, mark: int) -> list[tuple[int, Write]]:
         """Undo the writes since the journal had `mark` entries; returns them in order."""

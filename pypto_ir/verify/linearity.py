@@ -124,13 +124,9 @@ class _Walk:
                 self.call(call, targets[0], s, at)
             case Eval(value=Call() as call):
                 self.call(call, None, s, at)
-            case Assign(targets=(target,), value=Var() | Item() | MakeTuple() as value) if not _is_scalar(
-                target.type
-            ):
+            case Assign(targets=(target,), value=Var() | Item() | MakeTuple() as value) if not _is_scalar(target.type):
                 self.bind(target, value)
-            case Assign(targets=(target,), value=value) if _is_scalar(target.type) and not isinstance(
-                value, Call | FunctionCall | Submit
-            ):
+            case Assign(targets=(target,), value=value) if _is_scalar(target.type) and not isinstance(value, Call | FunctionCall | Submit):
                 self.scalars[target.name] = self.offset(value, target.name)
             case Assign(targets=targets, value=value):
                 self.read_all(value_exprs(value), s, at)
@@ -195,11 +191,7 @@ class _Walk:
     def read(self, e: Expr, s: Stmt, at: StmtPath) -> None:
         for v in variables(e):
             items = len(v.type.items) if isinstance(v.type, TupleType) else 0
-            names = (
-                (v.name, *(f"{v.name}.{i}" for i in range(items)))
-                if not isinstance(e, Item)
-                else (f"{v.name}.{e.index}",)
-            )
+            names = (v.name, *(f"{v.name}.{i}" for i in range(items))) if not isinstance(e, Item) else (f"{v.name}.{e.index}",)
             for name in names:
                 for ref in self.values.get(name, ()):
                     for write in self.buffers.missed(ref):
@@ -300,10 +292,7 @@ class _Walk:
         the others.
         """
         if call.op != "tile.slice" or len(call.args) < 3 or not isinstance(call.args[1], MakeTuple):
-            return tuple(
-                Ref(r.buffer, r.box, r.exact and call.op in _SAME_COORDINATES, r.seen, r.missing)
-                for r in source
-            )
+            return tuple(Ref(r.buffer, r.box, r.exact and call.op in _SAME_COORDINATES, r.seen, r.missing) for r in source)
         sizes = tuple(const_int(e) for e in call.args[1].items)
         offsets = call.args[2].items if isinstance(call.args[2], MakeTuple) else ()
         drops = len(call.args) > 4 and call.args[4] != MakeTuple(())
@@ -373,9 +362,7 @@ class _Walk:
         if id(s) not in self.writes:
             value = s.value if isinstance(s, Assign | Eval) else None
             changes = isinstance(value, Call) and _changes(value)
-            self.writes[id(s)] = changes or any(
-                self.modifies(inner) for block in blocks(s) for inner in block
-            )
+            self.writes[id(s)] = changes or any(self.modifies(inner) for block in blocks(s) for inner in block)
         return self.writes[id(s)]
 
 
@@ -385,9 +372,7 @@ _SAME_COORDINATES = frozenset({"tile.set_validshape"})
 
 def _changes(call: Call) -> bool:
     op = find_op(call.op)
-    return op is not None and (
-        bool(op.writes) or any(operand_role(op, i) is Role.SCRATCH for i in range(len(call.args)))
-    )
+    return op is not None and (bool(op.writes) or any(operand_role(op, i) is Role.SCRATCH for i in range(len(call.args))))
 
 
 def _is_scalar(t: Type) -> bool:

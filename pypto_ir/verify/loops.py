@@ -51,7 +51,4 @@ def pattern(carried: list[Value], outside: int) -> object:
 
 def exact_work(block: Block) -> int:
     """An upper bound of the statements visited when every loop is followed for two trips."""
-    return sum(
-        1 + (2 if isinstance(s, For | While) else 1) * sum(exact_work(inner) for inner in blocks(s))
-        for s in block
-    )
+    return sum(1 + (2 if isinstance(s, For | While) else 1) * sum(exact_work(inner) for inner in blocks(s)) for s in block)

@@ -100,6 +100,4 @@ def place(function: Function | str, path: StmtPath, s: Stmt | None = None) -> Pl
     """The place of a statement, or of a function where `s` is None."""
     name = function if isinstance(function, str) else function.name
     loc = s.loc if s is not None else None
-    return Place(
-        path=path_text(path), function=name, statement=statement_text(s) if s is not None else None, loc=loc
-    )
+    return Place(path=path_text(path), function=name, statement=statement_text(s) if s is not None else None, loc=loc)

@@ -98,9 +98,7 @@ class _FunctionCheck:
         for t, at in parts:
             for name in dict.fromkeys(v.name for e in type_exprs(t) for v in variables(e)):
                 if name not in self.visible:
-                    message = (
-                        f"{name} in a signature type is neither a dynamic dim of the program nor a parameter"
-                    )
+                    message = f"{name} in a signature type is neither a dynamic dim of the program nor a parameter"
                     self.bag.add("S102", message, place(self.function, at), f"list {name} under dynamic")
                     self.visible.add(name)
 
@@ -155,9 +153,7 @@ class _FunctionCheck:
         if isinstance(s, While):
             self.uses((c.init for c in s.carries), s, at)
         inner: list[str] = []
-        bound = (
-            (s.var, *(c.var for c in s.carries)) if isinstance(s, For) else tuple(c.var for c in s.carries)
-        )
+        bound = (s.var, *(c.var for c in s.carries)) if isinstance(s, For) else tuple(c.var for c in s.carries)
         self.define(bound, s, at, inner)
         if isinstance(s, While):
             self.uses((s.cond,), s, at)
@@ -175,9 +171,7 @@ class _FunctionCheck:
         last = block[-1] if block else None
         if count and not isinstance(last, Yield | Return):
             message = f"this block must end in a yield of {count} values"
-            self.bag.add(
-                "S104", message, place(self.function, path, owner), "add the yield as its last statement"
-            )
+            self.bag.add("S104", message, place(self.function, path, owner), "add the yield as its last statement")
 
     def yields(self, s: Yield, owner: Stmt | None, at: StmtPath) -> None:
         where = place(self.function, at, s)
@@ -189,9 +183,7 @@ class _FunctionCheck:
                 "remove it, or use return",
             )
             return
-        what, count = (
-            ("result", len(owner.results)) if isinstance(owner, If) else ("carry", len(owner.carries))
-        )
+        what, count = ("result", len(owner.results)) if isinstance(owner, If) else ("carry", len(owner.carries))
         if count != len(s.values):
             message = f"{len(s.values)} values are yielded, one for each {what} is {count}"
             self.bag.add("S106", message, where, f"yield one value for each {what}")
@@ -204,9 +196,7 @@ class _FunctionCheck:
 
     def leaves_loop(self, s: Break | Continue, at: StmtPath) -> None:
         if not self.carried_loop:
-            self.bag.add(
-                "S105", f"{_word(s)} stands outside of a loop", place(self.function, at, s), "remove it"
-            )
+            self.bag.add("S105", f"{_word(s)} stands outside of a loop", place(self.function, at, s), "remove it")
         elif self.carried_loop[-1]:
             message = f"{_word(s)} stands in a loop with carries, whose values it does not hand on"
             self.bag.add("S105", message, place(self.function, at, s), "use a branch that yields the carries")

@@ -61,9 +61,7 @@ def _check(bag: Diagnostics, function: Function, s: Stmt, call: Call, at: StmtPa
         found_type = type_of(arg)
         if isinstance(found_type, TileType) and found_type.rank > 2:
             message = f"operand {i} of {call.op} is a >2D tile {dims_text(found_type.shape)}"
-            bag.add(
-                "V104", message, where, "only two-dimensional tiles have a machine form; lower what makes it"
-            )
+            bag.add("V104", message, where, "only two-dimensional tiles have a machine form; lower what makes it")
             break
 
 

@@ -127,9 +127,7 @@ class _TypeCheck:
             name = s.target.name if isinstance(s, Assign) else call.op
             self.differs("T201", name, target, deduced, s, at)
 
-    def function_call(
-        self, call: FunctionCall | Submit, targets: tuple[Var, ...] | None, s: Stmt, at: StmtPath
-    ) -> None:
+    def function_call(self, call: FunctionCall | Submit, targets: tuple[Var, ...] | None, s: Stmt, at: StmtPath) -> None:
         callee = self.program.function(call.function)
         if callee is None:
             self.add("T205", f"the program has no function {call.function}", s, at)
@@ -153,9 +151,7 @@ class _TypeCheck:
             results = (*results, ScalarType(DType.TASK_ID))
         one = targets[0].type
         whole = len(targets) == 1 and isinstance(one, TupleType)
-        taken = (
-            one.items if isinstance(one, TupleType) and whole else tuple(target.type for target in targets)
-        )
+        taken = one.items if isinstance(one, TupleType) and whole else tuple(target.type for target in targets)
         if len(taken) != len(results):
             self.add("T203", f"{callee.name} gives {len(results)} results, {len(taken)} are taken", s, at)
         for i, (t, result) in enumerate(zip(taken, results, strict=False)):
@@ -173,9 +169,7 @@ class _TypeCheck:
                     self.add("T204", message, s, at, "loop bounds are integers")
         for carry in s.carries:
             if not _agree(carry.var.type, type_of(carry.init)):
-                self.differs(
-                    "T202", f"the init of carry {carry.var.name}", carry.var.type, type_of(carry.init), s, at
-                )
+                self.differs("T202", f"the init of carry {carry.var.name}", carry.var.type, type_of(carry.init), s, at)
         self.handed_on(tuple(c.var for c in s.carries), s.body, s, at)
         for carry, result in zip(s.carries, s.results, strict=False):
             if not _agree(carry.var.type, result.type):
@@ -186,9 +180,7 @@ class _TypeCheck:
         if isinstance(end, Yield):
             for taker, value in zip(takers, end.values, strict=False):
                 if not _agree(taker.type, type_of(value)):
-                    self.differs(
-                        "T202", f"what is yielded for {taker.name}", taker.type, type_of(value), s, at
-                    )
+                    self.differs("T202", f"what is yielded for {taker.name}", taker.type, type_of(value), s, at)
 
     def condition(self, cond: Expr, s: Stmt, at: StmtPath) -> None:
         if dtype_of(cond) is not DType.BOOL:
@@ -242,11 +234,7 @@ def _size(shape: Dims) -> int | None:
 
 def _flattened(call: Call, target: Type, deduced: Type) -> bool:
     """True where a load or create carries the type that flattening gives it."""
-    if (
-        call.op not in ("tile.load", "tile.create")
-        or not isinstance(target, TileType)
-        or not isinstance(deduced, TileType)
-    ):
+    if call.op not in ("tile.load", "tile.create") or not isinstance(target, TileType) or not isinstance(deduced, TileType):
         return False
     size = _size(target.shape)
     if target.dtype is not deduced.dtype or size is None or size != _size(deduced.shape):

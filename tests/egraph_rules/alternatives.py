@@ -107,9 +107,7 @@ def difference(function: Function, made: Function, seeds: int = 2) -> str | None
     found = verify_program(program(made))
     if found:
         return str(found[0])
-    verdict = equivalent(
-        program(function), program(made), "main", seeds=range(seeds), fills=("small",), seconds=20.0
-    )
+    verdict = equivalent(program(function), program(made), "main", seeds=range(seeds), fills=("small",), seconds=20.0)
     if not verdict.equal:
         return str(verdict.difference)
     return None if verdict.validated else f"no run counted: {verdict.covered['main'].refused}"

@@ -99,9 +99,7 @@ class Build:
         self.put(Assign((var,), call, loc, comment))
         return var
 
-    def read(
-        self, name: str, source: Var, shape: Shape, valid: Any = None, at: Any = None, **rest: Any
-    ) -> Var:
+    def read(self, name: str, source: Var, shape: Shape, valid: Any = None, at: Any = None, **rest: Any) -> Var:
         """A load from a tensor at hand."""
         at = tuple(0 for _ in shape) if at is None else at
         memory = rest.pop("target_memory", "Vec")
@@ -142,9 +140,7 @@ class Build:
         self.blocks.pop()
 
     @contextmanager
-    def loop(
-        self, var: str, stop: Any, carried: dict[str, Var] | None = None, start: Any = 0
-    ) -> Iterator[Any]:
+    def loop(self, var: str, stop: Any, carried: dict[str, Var] | None = None, start: Any = 0) -> Iterator[Any]:
         """A counting loop. Gives the loop variable and the carried names; the results are `<carried>_end`."""
         carries = [Carry(Var(n, v.type), v) for n, v in (carried or {}).items()]
         i = Var(var, INDEX)
@@ -164,9 +160,7 @@ class Build:
         self.put(While(cond(*(c.var for c in carries)), tuple(body), tuple(carries), results))
         self.ended = results
 
-    def branch(
-        self, cond: Expr, then: Any, orelse: Any, results: dict[str, Type] | None = None
-    ) -> tuple[Var, ...]:
+    def branch(self, cond: Expr, then: Any, orelse: Any, results: dict[str, Type] | None = None) -> tuple[Var, ...]:
         """An if whose arms are built by calling `then` and `orelse`."""
         arms = []
         for arm in (then, orelse):

@@ -154,10 +154,7 @@ def args_row_scalar(d: Draw) -> Function:
     """One value a row: reduced from the tile, or loaded."""
     b, shape = Build(), d.shape()
     x = b.load("x", shape, d.rows_valid(b, shape), d.dtype(FLOATS))
-    if d.number % 2:
-        m = b.let("m", "tile.row_max", x, scratch_like(b, "tmp", x))
-    else:
-        m = b.load("m", (*shape[:-1], 1), dtype=x.type.dtype)
+    m = b.let("m", "tile.row_max", x, scratch_like(b, "tmp", x)) if d.number % 2 else b.load("m", (*shape[:-1], 1), dtype=x.type.dtype)
     b.out(b.let("z", d.random.choice(ROW_EXPAND), x, m))
     return b.function()
 
@@ -218,9 +215,7 @@ def reshape(d: Draw) -> Function:
         target: Shape = (rows * 2, cols // 2)
     else:
         x = b.load("x", shape, dtype=d.dtype())
-        target = d.random.choice(
-            ((*shape[:-1], 2, shape[-1] // 2), (*shape[:-2], shape[-2] // 2, shape[-1] * 2))
-        )
+        target = d.random.choice(((*shape[:-1], 2, shape[-1] // 2), (*shape[:-2], shape[-2] // 2, shape[-1] * 2)))
     b.out(d.pointwise(b, "z", b.let("y", "tile.reshape", x, target)))
     return b.function()
 
@@ -247,9 +242,7 @@ def reshape_same(d: Draw) -> Function:
     """A reshape to the tile's own shape, of a region with gaps, so that no other rule takes it away."""
     b, shape = Build(), d.shape()
     rows, cols = shape[-2:]
-    x = b.load(
-        "x", shape, (*shape[:-2], d.random.randint(1, rows - 1), cols - d.random.randint(0, 2)), d.dtype()
-    )
+    x = b.load("x", shape, (*shape[:-2], d.random.randint(1, rows - 1), cols - d.random.randint(0, 2)), d.dtype())
     b.out(d.pointwise(b, "z", b.let("y", "tile.reshape", x, shape)))
     return b.function()
 

@@ -42,9 +42,7 @@ def _pair(op: str, x: Shape, y: Shape, valid: Shape | None = None, y_valid: Shap
     return make
 
 
-def _chain(
-    shape: Shape, valid: Shape | None, *steps: tuple[str, tuple[object, ...], dict[str, object]]
-) -> Make:
+def _chain(shape: Shape, valid: Shape | None, *steps: tuple[str, tuple[object, ...], dict[str, object]]) -> Make:
     """One op after another on a loaded tile, the last result stored."""
 
     def make() -> Function:
@@ -62,9 +60,7 @@ def _reshaped(shape: Shape, valid: Shape | None, *targets: Shape) -> Make:
     return _chain(shape, valid, *(("tile.reshape", (target,), {}) for target in targets))
 
 
-def _assembled(
-    target: Shape, source: Shape, at: Shape, into: DType = FP32, then: tuple[Shape, Shape] | None = None
-) -> Make:
+def _assembled(target: Shape, source: Shape, at: Shape, into: DType = FP32, then: tuple[Shape, Shape] | None = None) -> Make:
     """A tile written into another, all of it or a window of it stored."""
 
     def make() -> Function:
@@ -168,9 +164,7 @@ NEAR_MISSES: dict[str, tuple[Make, ...]] = {
     "reshape.reshape": (_reshaped((4, 8), (2, 8), (8, 4), (2, 16)),),
     "reshape.back": (_reshaped((4, 8), (2, 8), (8, 4), (4, 8)),),
     "reshape.same": (_LAYOUT,),
-    "flat.reinterpret": (
-        _chain((2, 3, 8), (1, 3, 8), ("tile.reinterpret_view", ((2, 3, 16),), {"dtype": "INT16"})),
-    ),
+    "flat.reinterpret": (_chain((2, 3, 8), (1, 3, 8), ("tile.reinterpret_view", ((2, 3, 16),), {"dtype": "INT16"})),),
     "flat.assemble": (_assembled((4, 8, 16), (2, 4, 16), (0, 0, 0)),),
     "flat.slice": (_chain((4, 8, 16), None, ("tile.slice", ((2, 4, 16), (0, 0, 0)), {})),),
     "transpose.scratch": (_chain((2, 4, 8), None, ("tile.transpose", (1, 2), {})), _scratch_given),
@@ -191,9 +185,7 @@ NEAR_MISSES: dict[str, tuple[Make, ...]] = {
         _assembled((2, 4, 8), (1, 4, 8), (1, 0, 0), BF16),
     ),
     "flat.pack": (_cut_pages, _pair("tile.add", (2, 3, 1), (1, 3, 1))),
-    "slice.slice": (
-        _chain((16, 32), (10, 32), *(("tile.slice", a, {}) for a in (((8, 16), (4, 0)), ((2, 8), (1, 0))))),
-    ),
+    "slice.slice": (_chain((16, 32), (10, 32), *(("tile.slice", a, {}) for a in (((8, 16), (4, 0)), ((2, 8), (1, 0))))),),
     "slice.whole": (_chain((8, 16), None, ("tile.slice", ((8, 16), (0, 0)), {"pad_value": "zero"})),),
     "slice.assemble": (
         _assembled((8, 16), (4, 16), (4, 0), BF16, ((4, 16), (4, 0))),

@@ -63,9 +63,7 @@ def create(d: Draw) -> Function:
 def full(d: Draw) -> Function:
     b, shape = Build(), d.shape()
     dtype = d.dtype()
-    c = b.full(
-        "c", shape, d.random.choice((0.0, -0.0, 2.5)) if dtype in FLOATS else d.random.randint(-3, 3), dtype
-    )
+    c = b.full("c", shape, d.random.choice((0.0, -0.0, 2.5)) if dtype in FLOATS else d.random.randint(-3, 3), dtype)
     b.out(b.let("y", d.random.choice(BINARY), c, b.load("x", shape, dtype=dtype)))
     return b.function()
 
@@ -103,9 +101,7 @@ def spread_same(d: Draw) -> Function:
     b, shape = Build(), d.shape()
     dtype = d.dtype()
     other = d.random.choice((shape, (1, *shape)))
-    b.out(
-        b.let("z", d.random.choice(BINARY), b.load("x", shape, dtype=dtype), b.load("y", other, dtype=dtype))
-    )
+    b.out(b.let("z", d.random.choice(BINARY), b.load("x", shape, dtype=dtype), b.load("y", other, dtype=dtype)))
     return b.function()
 
 
@@ -165,9 +161,7 @@ def slice_slice(d: Draw) -> Function:
     x = b.load("x", (16, 32), dtype=d.dtype())
     r = b.scalar("r", 0, 4) if d.number % 2 else d.random.randint(0, 4)
     y = b.let("y", "tile.slice", x, (12, 16), (r, 16))
-    z = b.let(
-        "z", "tile.slice", y, (d.random.choice((2, 4)), 8), (d.random.randint(0, 8), d.random.choice((0, 8)))
-    )
+    z = b.let("z", "tile.slice", y, (d.random.choice((2, 4)), 8), (d.random.randint(0, 8), d.random.choice((0, 8))))
     b.out(d.pointwise(b, "w", z))
     return b.function()
 

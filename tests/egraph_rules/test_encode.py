@@ -158,9 +158,7 @@ def test_two_creates_are_two_values_and_two_fulls_of_one_value_are_one() -> None
     assert [f.identity for f in fills] == ["made0", "made1", None]
 
 
-@pytest.mark.parametrize(
-    ("a", "b", "same"), [(0.0, -0.0, False), (0.0, 0.0, True), (-0.0, -0.0, True), (1.0, 2.0, False)]
-)
+@pytest.mark.parametrize(("a", "b", "same"), [(0.0, -0.0, False), (0.0, 0.0, True), (-0.0, -0.0, True), (1.0, 2.0, False)])
 def test_fills_are_equal_bit_by_bit(a: float, b: float, same: bool) -> None:
     build = Build()
     x, y = build.full("x", SHAPE, a), build.full("y", SHAPE, b)

@@ -137,7 +137,5 @@ def test_frozen_rows_are_the_same_in_processes_with_other_hash_seeds() -> None:
     for seed in ("0", "1", "4711"):
         environment = {**os.environ, "PYTHONHASHSEED": seed}
         command = [sys.executable, "-c", _PRINT, str(HERE), str(HERE.parents[1])]
-        outputs.append(
-            subprocess.run(command, env=environment, capture_output=True, text=True, check=True).stdout
-        )
+        outputs.append(subprocess.run(command, env=environment, capture_output=True, text=True, check=True).stdout)
     assert outputs[0] == outputs[1] == outputs[2] and len(outputs[0].split()) > 30

@@ -28,9 +28,7 @@ def tile(shape: Shape, valid: tuple[int | Expr, ...] | None = None) -> TileType:
         ((2, 3, 1, 16, 64), (96, 64), 96, (16, 64), (2, 3), 6),
     ],
 )
-def test_shape_arithmetic(
-    shape: Shape, collapsed: Shape, lead: int, page: Shape, batch: Shape, pages: int
-) -> None:
+def test_shape_arithmetic(shape: Shape, collapsed: Shape, lead: int, page: Shape, batch: Shape, pages: int) -> None:
     assert forms.collapsed(shape) == collapsed
     assert (forms.lead(shape), forms.page(shape), forms.batch(shape), forms.pages(shape)) == (
         lead,
@@ -53,9 +51,7 @@ def test_shape_arithmetic(
         ((1, 2, 5), True, False, False),
     ],
 )
-def test_facts_of_valid_regions(
-    valid: tuple[int | Expr, ...] | None, prefix: bool, even: bool, whole: bool
-) -> None:
+def test_facts_of_valid_regions(valid: tuple[int | Expr, ...] | None, prefix: bool, even: bool, whole: bool) -> None:
     t = tile((2, 3, 8), valid)
     assert (forms.rows_prefix(t), forms.even_pages(t), forms.whole(t)) == (prefix, even, whole)
 
@@ -90,9 +86,7 @@ def test_page_type_is_that_of_a_load_of_the_page() -> None:
         ((8, 16), (8, 16), (0, 0), None),
     ],
 )
-def test_pages_that_a_box_covers(
-    target: Shape, box: Shape, at: tuple[int | Expr, ...], pages: Shape | None
-) -> None:
+def test_pages_that_a_box_covers(target: Shape, box: Shape, at: tuple[int | Expr, ...], pages: Shape | None) -> None:
     assert forms.page_offsets(target, box, dims(*at)) == pages
 
 

@@ -75,12 +75,7 @@ def test_programs_are_well_typed_and_of_several_ranks_shapes_and_dtypes(name: st
     texts = [program(f) for f in programs(name)]
     assert len(texts) >= INSTANCES
     assert not [d for p in texts for d in verify_program(p)]
-    tensors = {
-        (p.var.type.shape, p.var.type.dtype)
-        for f in programs(name)
-        for p in f.params
-        if hasattr(p.var.type, "shape")
-    }
+    tensors = {(p.var.type.shape, p.var.type.dtype) for f in programs(name) for p in f.params if hasattr(p.var.type, "shape")}
     assert len(tensors) >= 5
 
 
@@ -133,9 +128,7 @@ def test_compacting_rule_gives_the_same_programs_in_fewer_classes(name: str) -> 
         assert (found.graph.rows, len(found.graph.classes)) < (rest.graph.rows, len(rest.graph.classes))
 
 
-@pytest.mark.parametrize(
-    ("name", "number"), [(n, i) for n, near in NEAR_MISSES.items() for i in range(len(near))]
-)
+@pytest.mark.parametrize(("name", "number"), [(n, i) for n, near in NEAR_MISSES.items() for i in range(len(near))])
 def test_rule_does_not_fire_where_its_condition_fails(name: str, number: int) -> None:
     function = NEAR_MISSES[name][number]()
     assert not verify_program(program(function)) and not refusals(function)

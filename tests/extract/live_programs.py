@@ -145,9 +145,7 @@ class _Builder:
                 )
 
     def scratch(self, like: Var) -> Var:
-        made = self.call(
-            "tile.create", MakeTuple(like.type.shape), stem="s", dtype="FP32", target_memory="Vec"
-        )
+        made = self.call("tile.create", MakeTuple(like.type.shape), stem="s", dtype="FP32", target_memory="Vec")
         self.pools[-1].remove(made)
         return made
 
@@ -185,11 +183,7 @@ class _Builder:
         return made
 
     def loop(self) -> None:
-        inits = [
-            v
-            for v in (self.some(self.some_memory()) for _ in range(self.source.randrange(4)))
-            if v is not None
-        ]
+        inits = [v for v in (self.some(self.some_memory()) for _ in range(self.source.randrange(4))) if v is not None]
         args = [Var(self.name("c"), v.type) for v in inits]
         carries = tuple(map(Carry, args, inits))
         results = tuple(Var(self.name("r"), v.type) for v in inits)
@@ -213,11 +207,7 @@ class _Builder:
         self.pools[-1].extend(results)
 
     def some_memory(self) -> Memory:
-        return (
-            Memory.ACC
-            if self.source.random() < 0.25
-            else self.source.choice((Memory.VEC, Memory.VEC, Memory.MAT))
-        )
+        return Memory.ACC if self.source.random() < 0.25 else self.source.choice((Memory.VEC, Memory.VEC, Memory.MAT))
 
     def next_of(self, arg: Var, args: list[Var]) -> Var:
         """What the body yields for a carry: mostly something new, sometimes itself or another carry."""
@@ -232,11 +222,7 @@ class _Builder:
         return found
 
     def branch(self) -> None:
-        types = [
-            v
-            for v in (self.some(self.some_memory()) for _ in range(self.source.randrange(3)))
-            if v is not None
-        ]
+        types = [v for v in (self.some(self.some_memory()) for _ in range(self.source.randrange(3))) if v is not None]
         results = tuple(Var(self.name("p"), v.type) for v in types)
         arms: list[tuple[Stmt, ...]] = []
 

@@ -91,11 +91,7 @@ class MemoryMachine:
             unit, capacity = self.target.allocation(buffer.memory), self.target.capacity(buffer.memory)
             assert len(addresses) == buffer.copies
             for address in addresses:
-                if (
-                    address % unit
-                    or address < 0
-                    or (capacity is not None and address + buffer.bytes > capacity)
-                ):
+                if address % unit or address < 0 or (capacity is not None and address + buffer.bytes > capacity):
                     raise Clash(f"{buffer.name} of {buffer.bytes} bytes lies at {address} of {capacity}")
 
     # ---- memory ----
@@ -204,9 +200,7 @@ class MemoryMachine:
             source = self.tiles[call.args[op.aliases].name]  # type: ignore[union-attr]
             units = -(-bytes_of(target.type) // self.target.allocation(source.memory))
             start = source.units.start
-            self.tiles[target.name] = Tile(
-                source.memory, range(start, start + min(units, len(source.units))), source.mark
-            )
+            self.tiles[target.name] = Tile(source.memory, range(start, start + min(units, len(source.units))), source.mark)
             if op.writes:
                 self.write(source)
             return

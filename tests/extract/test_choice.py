@@ -63,9 +63,7 @@ def test_chosen_option_costs_least_with_its_operands(name: str) -> None:
     for c in choice.needed:
         for option in choice.options[c]:
             if all(child in costs for child in option.node.children):
-                other = option.cycles.total * weights.get(c, 1.0) + sum(
-                    costs[k] for k in option.node.children
-                )
+                other = option.cycles.total * weights.get(c, 1.0) + sum(costs[k] for k in option.node.children)
                 assert other >= costs[c] - 1e-9
 
 
@@ -92,9 +90,7 @@ def test_forced_option_comes_first_and_changes_nothing_else() -> None:
     assert len(choice.options[root]) == 2
     other = with_option(graph, choice, root, 1)
     assert other is not None and other.best(root) == choice.options[root][1]
-    assert {c: o for c, o in other.options.items() if c != root} == {
-        c: o for c, o in choice.options.items() if c != root
-    }
+    assert {c: o for c, o in other.options.items() if c != root} == {c: o for c, o in choice.options.items() if c != root}
     assert set(other.options[root]) == set(choice.options[root])
 
 

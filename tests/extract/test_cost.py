@@ -86,9 +86,7 @@ def test_stores_take_the_cycles_of_the_simulator() -> None:
     assert int(store(tile(64, 64)).mte3) == 149
 
 
-@pytest.mark.parametrize(
-    ("m", "n", "expected"), [(16, 256, 303), (128, 128, 734), (128, 256, 1275), (64, 80, 1114)]
-)
+@pytest.mark.parametrize(("m", "n", "expected"), [(16, 256, 303), (128, 128, 734), (128, 256, 1275), (64, 80, 1114)])
 def test_drains_of_accumulators_follow_the_device_fit(m: int, n: int, expected: int) -> None:
     assert round(store(tile(m, n, memory=ACC)).fix) == expected
     assert store(tile(m, n, memory=ACC), dtype=F16) == store(tile(m, n, memory=ACC))
@@ -136,9 +134,7 @@ def test_matmuls_of_a5_follow_the_simulator_fit() -> None:
 
 def test_a_matmul_on_l1_operands_is_charged_its_way_into_l0() -> None:
     in_l0, in_l1 = matmul(128, 128, 128, F16), matmul(128, 128, 128, F16, memory=MAT)
-    moves = move(tile(128, 128, dtype=F16, memory=MAT), LEFT) + move(
-        tile(128, 128, dtype=F16, memory=MAT), RIGHT
-    )
+    moves = move(tile(128, 128, dtype=F16, memory=MAT), LEFT) + move(tile(128, 128, dtype=F16, memory=MAT), RIGHT)
     assert (in_l0.mte1, in_l1.m) == (0.0, in_l0.m)
     assert in_l1 == in_l0 + moves
 
@@ -166,9 +162,7 @@ def test_scale_operands_of_a_product_are_charged_too() -> None:
     [("add", "add", 2, 152), ("mul", "mul", 2, 153), ("div", "div", 2, 286), ("exp", "exp", 1, 159),
      ("muls", "muls", 1, 90), ("expands", "fill", 1, 88)],
 )  # fmt: skip
-def test_the_first_vector_op_of_a_stream_takes_startup_and_slope(
-    op: str, family: str, operands: int, expected: int
-) -> None:
+def test_the_first_vector_op_of_a_stream_takes_startup_and_slope(op: str, family: str, operands: int, expected: int) -> None:
     """spec/hardware.md 2.3, fp32 64x64; the price leaves the startup out."""
     price = cycles(f"tile.{op}", (tile(64, 64),) * operands, tile(64, 64), (), A2)
     assert price.v + startup(family) == expected
@@ -193,9 +187,7 @@ def test_casts_reductions_and_broadcasts_take_what_the_tables_say() -> None:
     assert unary("row_argmax", t, made=column) == 2 * unary("row_max", t, made=column)
 
 
-@pytest.mark.parametrize(
-    ("rows", "dtype", "expected"), [(64, F32, 130), (128, F32, 437), (64, F16, 68), (128, F16, 222)]
-)
+@pytest.mark.parametrize(("rows", "dtype", "expected"), [(64, F32, 130), (128, F32, 437), (64, F16, 68), (128, F16, 222)])
 def test_transposes_take_the_cycles_of_the_simulator(rows: int, dtype: DType, expected: int) -> None:
     t = tile(rows, rows, dtype=dtype)
     assert int(cycles("tile.transpose", (t, INDEX, INDEX, t), t, (), A2).v) == expected
@@ -236,9 +228,7 @@ def test_dynamic_valid_extents_are_priced_as_physical() -> None:
 def test_tiles_of_higher_rank_cost_their_flat_form(target: Target) -> None:
     deep, flat = tile(2, 3, 16, 40), tile(96, 40)
     for op in ("add", "exp", "muls", "row_expand_mul", "fillpad"):
-        assert cycles(f"tile.{op}", (deep, deep), deep, (), target) == cycles(
-            f"tile.{op}", (flat, flat), flat, (), target
-        )
+        assert cycles(f"tile.{op}", (deep, deep), deep, (), target) == cycles(f"tile.{op}", (flat, flat), flat, (), target)
     assert load(deep, target) == load(flat, target)
     assert store(deep, target) == store(flat, target)
 
@@ -283,9 +273,7 @@ def test_a_larger_tile_is_never_cheaper(op: str, target: Target) -> None:
         t = tile(rows, cols)
         if op in ("load", "store"):
             return load(t, target) if op == "load" else store(t, target)
-        made = {"cast": tile(rows, cols, dtype=F16), "row_sum": tile(rows, 1), "col_max": tile(1, cols)}.get(
-            op, t
-        )
+        made = {"cast": tile(rows, cols, dtype=F16), "row_sum": tile(rows, 1), "col_max": tile(1, cols)}.get(op, t)
         return cycles(f"tile.{op}", (t, t), made, (), target)
 
     for fixed in (2, 16, 60, 128):
@@ -391,9 +379,7 @@ def _timed(work: object, count: int = 200) -> float:
 
 def test_a_boxless_l1_load_counts_whole_blocks() -> None:
     plain = tile_type(dims(16, 20), F16, MAT, TileView())
-    assert cost("tile.load", (TensorType(plain.shape, F16),), plain, (), A2).traffic == (
-        ("DDR->Mat", 16 * 64),
-    )
+    assert cost("tile.load", (TensorType(plain.shape, F16),), plain, (), A2).traffic == (("DDR->Mat", 16 * 64),)
 
 
 def test_a_gather_by_comparison_works_on_its_source() -> None:

@@ -74,11 +74,7 @@ N = scalar_var("n")
 
 def test_a_straight_body_is_the_sum_of_its_calls() -> None:
     body = add_twice("a", (64, 64))
-    calls = [
-        call_cost(s.value, s.target.type, A2).cycles
-        for s in body
-        if isinstance(s, Assign) and isinstance(s.value, Call)
-    ]
+    calls = [call_cost(s.value, s.target.type, A2).cycles for s in body if isinstance(s, Assign) and isinstance(s.value, Call)]
     total = calls[0] + calls[1] + calls[2]
     found = of((*body, Return(())))
     assert found.cycles == total

@@ -30,11 +30,7 @@ def lowered(function: Function) -> Function:
 
 
 def calls(function: Function, op: str = "") -> list[tuple[Assign, Call]]:
-    return [
-        (s, s.value)
-        for s in walk(function.body)
-        if isinstance(s, Assign) and isinstance(s.value, Call) and s.value.op.startswith(op)
-    ]
+    return [(s, s.value) for s in walk(function.body) if isinstance(s, Assign) and isinstance(s.value, Call) and s.value.op.startswith(op)]
 
 
 def names(function: Function) -> list[str]:
@@ -170,9 +166,7 @@ def two_arms(valid: tuple[int, ...] | None) -> Function:
         b.yields(b.store(f"out_{name}", b.let(f"y_{name}", op, x), out))
 
     cond = Binary("gt", k, Binary("sub", k, k))
-    b.results += b.branch(
-        cond, lambda: arm("a", "tile.neg"), lambda: arm("b", "tile.exp"), {"out_1": out.type}
-    )
+    b.results += b.branch(cond, lambda: arm("a", "tile.neg"), lambda: arm("b", "tile.exp"), {"out_1": out.type})
     return b.function()
 
 

@@ -29,12 +29,8 @@ def test_static_tiles_of_any_rank_are_taken() -> None:
     assert codes(b.function()) == []
 
 
-@pytest.mark.parametrize(
-    ("shape", "expected"), [((2, scalar_var("n"), 8), ["L001"]), ((scalar_var("n"), 8), [])]
-)
-def test_tile_of_rank_above_2_with_a_dynamic_dim_is_refused(
-    shape: tuple[object, ...], expected: list[str]
-) -> None:
+@pytest.mark.parametrize(("shape", "expected"), [((2, scalar_var("n"), 8), ["L001"]), ((scalar_var("n"), 8), [])])
+def test_tile_of_rank_above_2_with_a_dynamic_dim_is_refused(shape: tuple[object, ...], expected: list[str]) -> None:
     t = tile_type(dims(*shape), DType.FP32, Memory.VEC)  # type: ignore[arg-type]
     b = Build()
     n = b.scalar("n", 1, 8)

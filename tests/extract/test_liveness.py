@@ -139,9 +139,7 @@ def test_carries_that_change_places_need_a_staging_buffer_each() -> None:
 
 def test_two_carries_of_one_initial_tile_have_two_homes() -> None:
     body = [let("e", "tile.exp", "c"), let("f", "tile.exp", "d"), give("e", "f")]
-    found = live(
-        page("a"), loop("k", [0, "n", 1], {"c": "a", "d": "a"}, body, ["r", "s"]), keep("r"), keep("s")
-    )
+    found = live(page("a"), loop("k", [0, "n", 1], {"c": "a", "d": "a"}, body, ["r", "s"]), keep("r"), keep("s"))
     assert found.places["c"] != found.places["d"]
     assert peak(found) == 4
 
@@ -276,7 +274,5 @@ def test_memory_is_counted_apart() -> None:
         ((16, 64), DType.FP16, Memory.LEFT, 2048),
     ],
 )
-def test_a_footprint_is_that_of_the_physical_shape(
-    shape: tuple[int, int], dtype: DType, memory: Memory | None, expected: int
-) -> None:
+def test_a_footprint_is_that_of_the_physical_shape(shape: tuple[int, int], dtype: DType, memory: Memory | None, expected: int) -> None:
     assert footprint(tile_type(dims(*shape), dtype, memory), TARGET) == expected

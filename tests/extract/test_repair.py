@@ -21,11 +21,7 @@ def old_and_new(memory: str = "Vec") -> Function:
     """x is assembled into, and read afterwards."""
     b = Build()
     x, s = (b.load(n, shape, target_memory=memory) for n, shape in (("x", (16, 16)), ("s", (8, 16))))
-    b.out(
-        b.let("before", "tile.neg", x)
-        if memory == "Vec"
-        else b.let("before", "tile.move", s, target_memory="Vec")
-    )
+    b.out(b.let("before", "tile.neg", x) if memory == "Vec" else b.let("before", "tile.move", s, target_memory="Vec"))
     y = b.let("y", "tile.assemble", x, s, (0, 0))
     if memory == "Vec":
         b.out(b.let("z", "tile.add", x, y))
@@ -60,11 +56,7 @@ def test_copy_has_a_name_of_its_own_and_the_position_of_the_op() -> None:
     y = b.let("y", "tile.assemble", x, b.load("s", (8, 16)), (0, 0), loc="model.py:7")
     b.out(b.let("z", "tile.add", x, y))
     made, _ = linear(b.function())
-    (copy,) = (
-        s
-        for s in made.body
-        if isinstance(s, Assign) and isinstance(s.value, Call) and s.value.op == "tile.move"
-    )
+    (copy,) = (s for s in made.body if isinstance(s, Assign) and isinstance(s.value, Call) and s.value.op == "tile.move")
     assert copy.target.name == "x_copy_1" and copy.loc == "model.py:7"
 
 

@@ -128,9 +128,7 @@ def test_a_file_that_cannot_be_read_is_refused(tmp_path: Path) -> None:
     assert refused(tmp_path / "latin.json") == ["U301"]
 
 
-@pytest.mark.parametrize(
-    "text", ["", "{", '{"name": }', "[" * 200_000, '{"target_format": ' + "9" * 5000 + "}"]
-)
+@pytest.mark.parametrize("text", ["", "{", '{"name": }', "[" * 200_000, '{"target_format": ' + "9" * 5000 + "}"])
 def test_what_is_not_json_is_refused_with_its_place(tmp_path: Path, text: str) -> None:
     assert refused(written(tmp_path, text)) == ["U302"]
 

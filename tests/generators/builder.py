@@ -89,9 +89,7 @@ class Builder:
     def emit(self, s: Stmt) -> None:
         self.frames[-1].block.append(s)
 
-    def call(
-        self, op: str, args: Sequence[Expr | tuple[Any, ...]], prefix: str = "t", **kwargs: Any
-    ) -> Var | None:
+    def call(self, op: str, args: Sequence[Expr | tuple[Any, ...]], prefix: str = "t", **kwargs: Any) -> Var | None:
         """Add `v = op(args)`; None, and no statement, where the type rule refuses the operands."""
         exprs = tuple(_operand(a) for a in args)
         call = Call(op, exprs, tuple(kwargs.items()))
@@ -137,9 +135,7 @@ class Builder:
 
     # ---- visible values ------------------------------------------------------------------------------------
 
-    def tiles(
-        self, accept: Callable[[TileType], bool] = lambda t: True, memory: Memory = Memory.VEC
-    ) -> list[Var]:
+    def tiles(self, accept: Callable[[TileType], bool] = lambda t: True, memory: Memory = Memory.VEC) -> list[Var]:
         return [
             v for frame in self.frames for v in frame.tiles
             if v.name not in self.hidden and v.type.memory is memory and accept(v.type)  # type: ignore[union-attr]
@@ -155,9 +151,7 @@ class Builder:
     def scalars(self, dtype: DType) -> list[Var]:
         return [v for frame in self.frames for v in frame.scalars if v.type == ScalarType(dtype)]
 
-    def parameter(
-        self, t: Type, prefix: str, direction: str = "In", bounds: tuple[int, int] | None = None
-    ) -> Var:
+    def parameter(self, t: Type, prefix: str, direction: str = "In", bounds: tuple[int, int] | None = None) -> Var:
         var = Var(self.fresh(prefix), t)
         self.params.append(Param(var, direction, bounds))
         if isinstance(t, TensorType) and direction != "In":
@@ -229,9 +223,7 @@ class Builder:
         return tuple(dims)
 
     def dtype(self) -> DType:
-        return self.choose(
-            (DType.FP32, DType.FP32, DType.FP16, DType.BF16, DType.INT32, DType.INT16, DType.INT8)
-        )
+        return self.choose((DType.FP32, DType.FP32, DType.FP16, DType.BF16, DType.INT32, DType.INT16, DType.INT8))
 
 
 def ints(dims: Sequence[Expr]) -> Shape | None:

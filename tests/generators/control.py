@@ -121,10 +121,7 @@ class _Carried:
                 frame.block.insert(at, If(cond, (Break() if b.chance(50) else Continue(),)))
             return tuple(frame.block)
         by_name = {var.name: root for root, var in self.roots.items()}
-        after = [
-            frame.current[by_name[c.var.name]] if c.var.name in by_name else next_value(b, c.var)
-            for c in self.carries
-        ]
+        after = [frame.current[by_name[c.var.name]] if c.var.name in by_name else next_value(b, c.var) for c in self.carries]
         frame.block.append(Yield((*first, *after)))
         return tuple(frame.block)
 

@@ -19,9 +19,7 @@ from tests.generators.builder import Builder, Shape, ints, shape_of, tile
 ATOMIC = frozenset({DType.FP32, DType.BF16, DType.FP16, DType.INT32, DType.INT16, DType.INT8})
 
 
-def load(
-    b: Builder, shape: Shape | None = None, dtype: DType | None = None, space: str = "Vec", full: bool = False
-) -> Var:
+def load(b: Builder, shape: Shape | None = None, dtype: DType | None = None, space: str = "Vec", full: bool = False) -> Var:
     """A tile loaded from a new or known tensor, full or with a random valid region."""
     shape, dtype = shape or b.shape(), dtype or b.dtype()
     source, offsets = _source(b, shape, dtype)

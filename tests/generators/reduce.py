@@ -117,11 +117,7 @@ def _forwarded(s: Stmt) -> Iterator[tuple[str, Expr]]:
         for e in s.value.args:
             if isinstance(e, Var) and type(e.type) is type(s.target.type) and _like(e, s.target):
                 yield s.target.name, e
-    elif (
-        isinstance(s, For | While)
-        and len(s.results) == len(s.carries) == 1
-        and isinstance(s.carries[0].init, Var)
-    ):
+    elif isinstance(s, For | While) and len(s.results) == len(s.carries) == 1 and isinstance(s.carries[0].init, Var):
         yield s.results[0].name, s.carries[0].init
 
 
@@ -137,9 +133,7 @@ def _statements(s: Stmt) -> Iterator[tuple[Stmt, ...]]:
             for smaller in _blocks(body):
                 yield (replace(s, body=smaller),)
             for i in range(len(carries)):
-                yield (
-                    replace(s, carries=_drop(carries, i), results=_drop(results, i), body=_short(body, i)),
-                )
+                yield (replace(s, carries=_drop(carries, i), results=_drop(results, i), body=_short(body, i)),)
             if not carries:
                 zero: dict[str, Expr] = {s.var.name: index(0)}
                 yield tuple(_substituted(t, zero) for t in body)

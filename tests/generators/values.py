@@ -43,9 +43,7 @@ def data(b: Builder, floats: bool = False) -> Var:
 def alike(b: Builder, var: Var, dtype: DType | None = None) -> Var:
     """A tile of the same shape, and mostly of the same valid region."""
     t, wanted = tile(var), dtype or tile(var).dtype
-    known = b.tiles(
-        lambda o: o.dtype is wanted and same_dims(o.shape, t.shape) and same_dims(o.valid, t.valid)
-    )
+    known = b.tiles(lambda o: o.dtype is wanted and same_dims(o.shape, t.shape) and same_dims(o.valid, t.valid))
     if known and not b.chance(25):
         return b.recent(known)
     shape = shape_of(var)
@@ -166,11 +164,7 @@ def _number(dtype: DType, n: int) -> Const:
 
 def read(b: Builder) -> bool:
     """A scalar read from a tile."""
-    known = (
-        b.tiles(lambda t: ints(t.valid) is not None and t.rank <= 2)
-        if b.chance(80)
-        else b.tiles(lambda t: ints(t.valid) is not None)
-    )
+    known = b.tiles(lambda t: ints(t.valid) is not None and t.rank <= 2) if b.chance(80) else b.tiles(lambda t: ints(t.valid) is not None)
     if not known:
         return False
     source = b.recent(known)

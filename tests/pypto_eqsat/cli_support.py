@@ -27,15 +27,11 @@ class Done:
             assert f"[{code}]" in self.err, self
 
 
-def cli(
-    *arguments: str | Path, stdin: bytes | None = None, cwd: Path | None = None, debug: bool = False
-) -> Done:
+def cli(*arguments: str | Path, stdin: bytes | None = None, cwd: Path | None = None, debug: bool = False) -> Done:
     env = {**os.environ, "PYTHONPATH": str(ROOT)}
     env.pop("PYPTO_EQSAT_DEBUG", None)
     if debug:
         env["PYPTO_EQSAT_DEBUG"] = "1"
     command = [sys.executable, "-m", "pypto_eqsat", *map(str, arguments)]
-    done = subprocess.run(
-        command, input=stdin, capture_output=True, env=env, cwd=cwd, timeout=120, check=False
-    )
+    done = subprocess.run(command, input=stdin, capture_output=True, env=env, cwd=cwd, timeout=120, check=False)
     return Done(done.returncode, done.stdout.decode(), done.stderr.decode())

@@ -129,9 +129,7 @@ def test_bad_input_is_refused_by_the_command_line(name: str, tmp_path: Path) -> 
 
 def test_every_error_is_listed_with_line_column_and_path(tmp_path: Path) -> None:
     path = tmp_path / "p.json"
-    path.write_text(
-        changed(lambda f, b: (f.update(kinds=1), b[0].update(op="tile.lod"), b[2].update(args=["q", 1, "z"])))
-    )
+    path.write_text(changed(lambda f, b: (f.update(kinds=1), b[0].update(op="tile.lod"), b[2].update(args=["q", 1, "z"]))))
     done = cli("check", "p.json", cwd=tmp_path)
     assert done.code == 1
     heads = [line for line in done.err.splitlines() if line.startswith("p.json:")]
@@ -172,7 +170,5 @@ def test_nonsense_below_the_size_limit_is_refused_soon(tmp_path: Path) -> None:
 
 def test_an_output_that_cannot_be_written_is_refused_with_its_place(tmp_path: Path) -> None:
     done = cli("optimize", ADD, "-o", "none/out.json", cwd=tmp_path)
-    assert done.code == 2 and done.err.startswith(
-        "none/out.json: error[U003]: cannot be written: no such file"
-    )
+    assert done.code == 2 and done.err.startswith("none/out.json: error[U003]: cannot be written: no such file")
     assert list(tmp_path.iterdir()) == []

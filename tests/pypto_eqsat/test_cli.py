@@ -26,9 +26,7 @@ def modules_loaded(*arguments: str) -> set[str]:
         "print(code, *sorted(sys.modules))"
     )
     env = {**os.environ, "PYTHONPATH": str(ROOT)}
-    done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, env=env, text=True, timeout=60, check=True
-    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, env=env, text=True, timeout=60, check=True)
     first, *names = done.stdout.split()
     assert first == "0", done
     return {name.partition(".")[0] for name in names}
@@ -138,9 +136,7 @@ def test_an_unknown_target_is_code_2() -> None:
     assert done.code == 2 and "[U004]" in done.err and "ascend910b" in done.err
 
 
-def test_a_hit_limit_is_code_3_and_the_program_is_written(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_hit_limit_is_code_3_and_the_program_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     import pypto_eqsat.driver as driver
 
     out = tmp_path / "o.json"
@@ -250,9 +246,7 @@ def test_schema_prints_the_published_schema() -> None:
     assert json.loads(cli("schema").out) == schema()
 
 
-def test_an_internal_fault_is_a_diagnostic(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_an_internal_fault_is_a_diagnostic(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     def broken(path: str) -> None:
         raise KeyError("lost")
 
@@ -260,11 +254,7 @@ def test_an_internal_fault_is_a_diagnostic(
     monkeypatch.delenv("PYPTO_EQSAT_DEBUG", raising=False)
     assert main(["check", str(ADD)]) == 1
     message = capsys.readouterr().err
-    assert (
-        "[X900]" in message
-        and "pypto_eqsat.commands.load_verified" in message
-        and "KeyError: 'lost'" in message
-    )
+    assert "[X900]" in message and "pypto_eqsat.commands.load_verified" in message and "KeyError: 'lost'" in message
     assert "PYPTO_EQSAT_DEBUG=1" in message and "Traceback" not in message
 
 
@@ -289,9 +279,7 @@ def test_an_interrupt_ends_without_a_traceback(monkeypatch: pytest.MonkeyPatch) 
 def test_a_reader_that_stops_early_is_no_error() -> None:
     env = {**os.environ, "PYTHONPATH": str(ROOT)}
     pipe = f"{sys.executable} -m pypto_eqsat schema; echo code $? >&2"
-    done = subprocess.run(
-        ["bash", "-c", f"({pipe}) | true"], capture_output=True, env=env, text=True, timeout=60, check=True
-    )
+    done = subprocess.run(["bash", "-c", f"({pipe}) | true"], capture_output=True, env=env, text=True, timeout=60, check=True)
     assert done.stderr == "code 0\n"
 
 
@@ -302,8 +290,6 @@ def test_a_full_standard_output_is_code_2() -> None:
     for arguments in (["schema"], ["check", str(ADD)], ["optimize", str(ADD)]):
         with open("/dev/full", "w") as full:
             command = [sys.executable, "-m", "pypto_eqsat", *arguments]
-            done = subprocess.run(
-                command, stdout=full, stderr=subprocess.PIPE, env=env, text=True, timeout=60, check=False
-            )
+            done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, env=env, text=True, timeout=60, check=False)
         assert done.returncode == 2 and "[U003]" in done.stderr and "Traceback" not in done.stderr, done
         assert "Exception ignored" not in done.stderr

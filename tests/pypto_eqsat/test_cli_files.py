@@ -41,9 +41,7 @@ def test_a_link_is_written_through(tmp_path: Path) -> None:
     assert (tmp_path / "link.json").is_symlink() and (tmp_path / "real.json").read_bytes() == b"new"
 
 
-def test_a_failed_write_leaves_the_old_file_and_nothing_else(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_failed_write_leaves_the_old_file_and_nothing_else(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "o.json"
     path.write_text("old")
 
@@ -56,9 +54,7 @@ def test_a_failed_write_leaves_the_old_file_and_nothing_else(
     assert path.read_text() == "old" and [p.name for p in tmp_path.iterdir()] == ["o.json"]
 
 
-def test_an_interrupted_write_leaves_the_old_file_and_nothing_else(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_interrupted_write_leaves_the_old_file_and_nothing_else(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "o.json"
     path.write_text("old")
 
@@ -127,9 +123,7 @@ def test_devices_are_written_directly() -> None:
 def test_an_input_that_cannot_be_read_is_code_2(name: str, tmp_path: Path) -> None:
     for command in ("check", "run", "optimize"):
         done = cli(command, name, cwd=tmp_path)
-        assert done.code == 2 and "[U002]" in done.err and name in done.err and "Traceback" not in done.err, (
-            done
-        )
+        assert done.code == 2 and "[U002]" in done.err and name in done.err and "Traceback" not in done.err, done
 
 
 def test_a_huge_file_is_refused_without_being_read(tmp_path: Path) -> None:

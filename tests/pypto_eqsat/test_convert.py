@@ -21,9 +21,7 @@ def test_there_and_back(tmp_path: Path) -> None:
     assert printed.read_bytes() == DUMP.read_bytes()
 
 
-def test_the_other_form_is_written_unless_told(
-    capfdbinary: pytest.CaptureFixture[bytes], tmp_path: Path
-) -> None:
+def test_the_other_form_is_written_unless_told(capfdbinary: pytest.CaptureFixture[bytes], tmp_path: Path) -> None:
     assert main(["convert", str(KERNEL)]) == DONE
     assert capfdbinary.readouterr().out.startswith(b"# pypto.program: ")
     assert main(["convert", str(DUMP)]) == DONE
@@ -50,9 +48,7 @@ def test_findings_in_printed_text_show_the_line(capsys: pytest.CaptureFixture[st
     shown = capsys.readouterr().err
     assert "error[P201]: zz is not defined" in shown and "pl.tile.sub(a, zz)\n" in shown
     caret = next(line for line in shown.split("\n") if line.strip() == "| ^" or line.strip().endswith("^"))
-    source = next(
-        line for line in shown.split("\n") if "pl.tile.sub(a, zz)" in line and line.startswith("  | ")
-    )
+    source = next(line for line in shown.split("\n") if "pl.tile.sub(a, zz)" in line and line.startswith("  | "))
     assert source[len(caret) - 1 :].startswith("zz")
 
 

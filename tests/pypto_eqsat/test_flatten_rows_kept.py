@@ -209,9 +209,7 @@ def test_load_between_two_stores_reads_what_the_first_wrote(source: str) -> None
 
 def _touching(p: Program) -> list[str]:
     def touches(s: Stmt) -> bool:
-        return (
-            isinstance(s, Assign) and isinstance(s.value, Call) and s.value.op in ("tile.load", "tile.store")
-        )
+        return isinstance(s, Assign) and isinstance(s.value, Call) and s.value.op in ("tile.load", "tile.store")
 
     return [s.target.name for s in walk(main(p).body) if touches(s) and isinstance(s, Assign)]
 

@@ -109,9 +109,7 @@ def test_reinterpret_view_chain_is_recreated_from_flattened_source() -> None:
     assert after == chain(lower=True)
 
 
-@pytest.mark.parametrize(
-    ("op", "shape"), [("tile.add", (2, 3, 4)), ("tile.sub", (3, 4, 5))], ids=["add_3d", "sub_3d"]
-)
+@pytest.mark.parametrize(("op", "shape"), [("tile.add", (2, 3, 4)), ("tile.sub", (3, 4, 5))], ids=["add_3d", "sub_3d"])
 def test_two_input_op(op: str, shape: tuple[int, ...]) -> None:
     after = lowered(one_op(shape, op, lower=False, inputs=2))
     assert after == one_op(shape, op, lower=True, inputs=2)
@@ -298,8 +296,6 @@ def test_multiple_incore_functions() -> None:
         )
 
     def build(lower: bool) -> Program:
-        return program(
-            part("first", (2, 3, 4), "tile.exp", lower), part("second", (3, 2, 2, 8), "tile.neg", lower)
-        )
+        return program(part("first", (2, 3, 4), "tile.exp", lower), part("second", (3, 2, 2, 8), "tile.neg", lower))
 
     assert lowered(build(lower=False)) == build(lower=True)

@@ -253,9 +253,7 @@ def test_several_functions_that_call_each_other() -> None:
     ],
     ids=str,
 )
-def test_operand_that_repeats_along_the_batch_is_taken_page_by_page(
-    left: tuple[int, ...], right: tuple[int, ...]
-) -> None:
+def test_operand_that_repeats_along_the_batch_is_taken_page_by_page(left: tuple[int, ...], right: tuple[int, ...]) -> None:
     before = incore(
         [tensor("x", *left), tensor("w", *right), out("out_0", *left)],
         [

@@ -190,16 +190,12 @@ def test_rebuilt_op_keeps_the_rhs_call_span_not_the_statement_span() -> None:
         )
     )
     body = tuple(
-        replace(s, value=replace(s.value, loc=f"{s.loc}:call"))
-        if isinstance(s, Assign) and isinstance(s.value, Call)
-        else s
+        replace(s, value=replace(s.value, loc=f"{s.loc}:call")) if isinstance(s, Assign) and isinstance(s.value, Call) else s
         for s in f.body
     )
     before = Program("P", (replace(f, body=body),), "ascend910b")
     after = lowered(before)
-    spans = [
-        (s.loc, s.value.loc) for s in main(after).body if isinstance(s, Assign) and isinstance(s.value, Call)
-    ]
+    spans = [(s.loc, s.value.loc) for s in main(after).body if isinstance(s, Assign) and isinstance(s.value, Call)]
     assert spans == [(f"kernel.py:{n}:4", f"kernel.py:{n}:4:call") for n in (10, 11, 12)]
 
 

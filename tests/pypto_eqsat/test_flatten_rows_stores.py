@@ -115,9 +115,7 @@ def test_2d_tile_reshape_to_3d_then_store() -> None:
     assert windows(after) == [[4, 1, 64]]
 
 
-def collapsed_store(
-    rows: int, cols: int, target: list[int | str], offsets: list[int], window: list[int] | None = None
-) -> Program:
+def collapsed_store(rows: int, cols: int, target: list[int | str], offsets: list[int], window: list[int] | None = None) -> Program:
     """The 2-D tile [rows, cols] stored into a tensor of rank above 2."""
     dynamic = [d for d in target if isinstance(d, str)]
     return incore(
@@ -170,9 +168,7 @@ def test_dynamic_innermost_tensor_dim_does_not_block_the_window() -> None:
 # assemble
 
 
-def assembled(
-    source: list[int], offsets: list[int], lower: bool = False, at: list[int] | None = None
-) -> Program:
+def assembled(source: list[int], offsets: list[int], lower: bool = False, at: list[int] | None = None) -> Program:
     """`source` written into a tile [4, 8, 16], which is stored; in the lowered form at row and column
     `at`."""
     made = {"type": flat(32, 16)} if lower else {}
@@ -293,12 +289,7 @@ def test_dynamic_physical_shape_errors() -> None:
         ],
         dynamic=["S"],
     )
-    assert (
-        refused_or_equal(
-            before, "cannot be flattened to 2D", "pl.parallel", "reshap", "dynamic (non-constant) dimension 1"
-        )
-        is None
-    )
+    assert refused_or_equal(before, "cannot be flattened to 2D", "pl.parallel", "reshap", "dynamic (non-constant) dimension 1") is None
 
 
 def test_valid_extent_of_a_dynamic_tensor_is_read_in_every_trip() -> None:

@@ -26,9 +26,7 @@ from helpers import (
 from pypto_ir.stmt import Program
 
 
-def stored(
-    rows: int, cols: int, target: list[Dim], offsets: list[Dim], window: list[Dim] | None = None
-) -> Program:
+def stored(rows: int, cols: int, target: list[Dim], offsets: list[Dim], window: list[Dim] | None = None) -> Program:
     """The tile [rows, cols], doubled, stored into `target`; with the window that the flat form needs."""
     zeros = [0] * len(target)
     return incore(
@@ -86,9 +84,7 @@ def test_rows_that_fill_no_box_are_refused_with_the_axis_named(row: str) -> None
     refused_or_equal(stored(rows, cols, target, offsets), words)
 
 
-def nd_stored(
-    shape: list[int], valid: list[Dim], target: list[Dim], offsets: list[Dim], lower: bool = False
-) -> Program:
+def nd_stored(shape: list[int], valid: list[Dim], target: list[Dim], offsets: list[Dim], lower: bool = False) -> Program:
     """A tile of rank above 2 loaded and stored; its valid region is the window."""
     rows = 1
     for d in shape[:-1]:

@@ -75,9 +75,7 @@ def test_random_programs_hold_every_elementwise_and_row_wise_op_all_ranks_and_al
     wanted |= {f"tile.{name}" for name in structure} | {"tensor.read"}
     assert not wanted - set(used) - SORTING
     assert {type(s) for s in statements} >= {For, While, If}
-    types = [
-        s.target.type for s in statements if isinstance(s, Assign) and isinstance(s.target.type, TileType)
-    ]
+    types = [s.target.type for s in statements if isinstance(s, Assign) and isinstance(s.target.type, TileType)]
     assert {t.rank for t in types} == {1, 2, 3, 4, 5}
     assert any(t.valid != t.shape for t in types)
 
@@ -105,9 +103,7 @@ def test_a_result_that_computes_something_else_breaks_the_promise(monkeypatch: p
 
     def wrong(program: Program, **options: Any) -> Any:
         result = honest(program, **options)
-        functions = tuple(
-            replace(f, body=_miscompiled(f.body)) if f.in_core else f for f in result.program.functions
-        )
+        functions = tuple(replace(f, body=_miscompiled(f.body)) if f.in_core else f for f in result.program.functions)
         result.program = replace(result.program, functions=functions)
         return result
 

@@ -48,9 +48,7 @@ def tile_t(
     return tile_type(dims(*shape), dtype, memory, replace(full, valid=dims(*valid) if valid else (), **view))
 
 
-def raw_t(
-    shape: tuple[int, ...], dtype: DType = FP32, memory: Memory | None = Memory.VEC, **view: Any
-) -> TileType:
+def raw_t(shape: tuple[int, ...], dtype: DType = FP32, memory: Memory | None = Memory.VEC, **view: Any) -> TileType:
     """A tile type whose view starts as row_major, none_box, 512 whatever shape and space imply."""
     return tile_type(dims(*shape), dtype, memory, TileView(**view))
 
@@ -133,9 +131,7 @@ def run(op: str, *operands: Any, in_place: bool = False, **kwargs: Any) -> Any:
     return found.meaning(evaluation(found, values, kwargs, t, in_place))
 
 
-def evaluation(
-    op: Any, values: list[Any], kwargs: dict[str, Any], t: Type, in_place: bool = False
-) -> Evaluation:
+def evaluation(op: Any, values: list[Any], kwargs: dict[str, Any], t: Type, in_place: bool = False) -> Evaluation:
     shape, valid, dtype = (), (), None
     if isinstance(t, TileType) or (isinstance(t, TensorType) and op.aliases is None):
         shape, valid, dtype = ints(t.shape), ints(t.valid), t.dtype

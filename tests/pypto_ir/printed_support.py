@@ -26,9 +26,7 @@ def function(body: str, params: str = PARAMS, returns: str = "", decorator: str 
 
 def program(*functions: str, head: str = "") -> str:
     """A whole text."""
-    return f"# pypto.program: P\nimport pypto.language as pl\n\n{head}@pl.program\nclass P:\n" + "\n".join(
-        functions
-    )
+    return f"# pypto.program: P\nimport pypto.language as pl\n\n{head}@pl.program\nclass P:\n" + "\n".join(functions)
 
 
 def text(body: str, **rest: str) -> str:

@@ -42,9 +42,7 @@ def test_precedence_is_that_of_python() -> None:
     assert parse("a ** b ** 2") == Binary("pow", A, Binary("pow", B, index(2)))
     assert parse("-a ** 2") == Unary("neg", Binary("pow", A, index(2)))
     assert parse("a ** -b") == Binary("pow", A, Unary("neg", B))
-    assert parse("not a < b and p or q") == Binary(
-        "or", Binary("and", Unary("not", Binary("lt", A, B)), P), Q
-    )
+    assert parse("not a < b and p or q") == Binary("or", Binary("and", Unary("not", Binary("lt", A, B)), P), Q)
     assert parse("a & b << 1 | 3 ^ ~a") == Binary(
         "bitor",
         Binary("bitand", A, Binary("shl", B, index(1))),
@@ -87,17 +85,13 @@ def test_elements_of_tuples() -> None:
             parse(text)
 
 
-@pytest.mark.parametrize(
-    "text", ["i + 1", "x + h", "a + x", "p + a", "p == q", "u < i", "id + 1", "a / b", "x & x"]
-)
+@pytest.mark.parametrize("text", ["i + 1", "x + h", "a + x", "p + a", "p == q", "u < i", "id + 1", "a / b", "x & x"])
 def test_mixed_operands_are_refused(text: str) -> None:
     with pytest.raises(ExprError, match=r"takes|divides"):
         parse(text)
 
 
-@pytest.mark.parametrize(
-    "text", ["a and b", "not a", "~x", "~p", "-p", "abs(p)", "not t", "t + 1", "min(a, x)", "pair + 1"]
-)
+@pytest.mark.parametrize("text", ["a and b", "not a", "~x", "~p", "-p", "abs(p)", "not t", "t + 1", "min(a, x)", "pair + 1"])
 def test_operands_of_the_wrong_kind_are_refused(text: str) -> None:
     with pytest.raises(ExprError):
         parse(text)
@@ -189,9 +183,7 @@ def _numbers(dtype: DType) -> st.SearchStrategy[Expr]:
         leaf,
         lambda inner: st.one_of(
             st.builds(Binary, st.sampled_from(ops), inner, inner),
-            st.builds(
-                Unary, st.sampled_from(["neg", "abs"] if dtype.is_float else ["neg", "abs", "bitnot"]), inner
-            ),
+            st.builds(Unary, st.sampled_from(["neg", "abs"] if dtype.is_float else ["neg", "abs", "bitnot"]), inner),
             st.builds(Cast, inner, st.just(dtype)),
         ),
         max_leaves=12,
@@ -216,11 +208,7 @@ _BOOLS = st.recursive(
 )
 
 
-@given(
-    st.one_of(
-        _numbers(DType.INDEX), _numbers(DType.INT32), _numbers(DType.FP32), _numbers(DType.FP16), _BOOLS
-    )
-)
+@given(st.one_of(_numbers(DType.INDEX), _numbers(DType.INT32), _numbers(DType.FP32), _numbers(DType.FP16), _BOOLS))
 @settings(deadline=None)
 def test_every_tree_has_a_text_that_reads_back_to_it(e: Expr) -> None:
     assert parse(expr_text(e)) == e

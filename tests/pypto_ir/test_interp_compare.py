@@ -104,9 +104,7 @@ def test_ops_without_a_meaning_are_told_as_not_covered() -> None:
     for before, after, which in ((program(unknown), N_D, "before"), (N_D, program(unknown), "after")):
         verdict = equivalent(before, after)
         assert verdict.equal and verdict.not_covered == ("f",)
-        assert list(verdict.covered["f"].refused) == [
-            f"{which}: [R003] vendor.thing has no meaning in the interpreter"
-        ]
+        assert list(verdict.covered["f"].refused) == [f"{which}: [R003] vendor.thing has no meaning in the interpreter"]
 
 
 def looped(stop: Any, name: str = "i", write: Any = "i") -> Program:
@@ -135,9 +133,7 @@ def test_a_difference_in_a_middle_trip_is_found_when_all_trips_are_run() -> None
     odd = {"if": "i == 20", "then": [op("v", "tensor.write", "out", [0, 0, 0], value)]}
     once = looped(40)
     data = json.loads(json.dumps({"for": "i", "range": [0, 40, 1], "body": [odd]}))
-    write = op(
-        "w", "tensor.write", "out", ["i // 24", "i // 8 % 3", "i % 8"], {"const": 1.0, "dtype": "FP32"}
-    )
+    write = op("w", "tensor.write", "out", ["i // 24", "i // 8 % 3", "i % 8"], {"const": 1.0, "dtype": "FP32"})
     data["body"].insert(0, write)
     assert equivalent(once, program(data), "f", trips=(2,)).equal
     assert not equivalent(once, program(data), "f").equal
@@ -157,9 +153,7 @@ def test_functions_that_differ_and_their_callers_are_compared() -> None:
     def of(tail: str, callee: str = "leaf") -> Program:
         leaf = {"name": "leaf", "body": [{"let": "a", "expr": tail}]}
         caller = {"name": "caller", "body": [{"call": callee, "args": []}]}
-        return read_program(
-            json.dumps({"pypto_ir": 1, "functions": [caller, leaf, {"name": "other", "body": []}]})
-        )
+        return read_program(json.dumps({"pypto_ir": 1, "functions": [caller, leaf, {"name": "other", "body": []}]}))
 
     assert changed_functions(of("1"), of("2")) == ["caller", "leaf"]
     assert changed_functions(of("1"), of("1")) == []

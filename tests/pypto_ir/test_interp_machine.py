@@ -119,14 +119,9 @@ def test_break_and_continue_leave_a_loop_or_a_trip() -> None:
     stop = {"if": "i == 4", "then": [{"break": True}]}
     loop = {"for": "i", "range": [0, 8, 1], "body": [skip, stop, json.loads(text)]}
     params = [{"name": out.name, "type": {"tensor": [8], "dtype": "INT32"}, "direction": "Out"}]
-    program = read_program(
-        json.dumps({"pypto_ir": 1, "functions": [{"name": "f", "params": params, "body": [loop]}]})
-    )
+    program = read_program(json.dumps({"pypto_ir": 1, "functions": [{"name": "f", "params": params, "body": [loop]}]}))
     assert written(run(program, "f"), "out") == [0, 2, 3]
-    assert any(
-        isinstance(s, If) and isinstance(s.then[0], Break | Continue)
-        for s in program.functions[0].body[0].body
-    )
+    assert any(isinstance(s, If) and isinstance(s.then[0], Break | Continue) for s in program.functions[0].body[0].body)
 
 
 def test_names_of_a_scope_are_seen_after_it() -> None:
@@ -151,13 +146,9 @@ def test_calls_bind_parameters_and_results() -> None:
 
 def test_a_submit_runs_its_function_on_fresh_tensors_for_what_is_left_out() -> None:
     tensor = TensorType(dims(2, 4), DType.FP32)
-    leaf = Function(
-        "leaf", (Param(N), Param(Var("o", tensor), "Out")), (tensor,), (Return((Var("o", tensor),)),)
-    )
+    leaf = Function("leaf", (Param(N), Param(Var("o", tensor), "Out")), (tensor,), (Return((Var("o", tensor),)),))
     result, task = Var("r", tensor), Var("tid", ScalarType(DType.TASK_ID))
-    main = Function(
-        "f", (Param(N),), (), (Assign((result, task), Submit("leaf", (N,))), Return((result, task)))
-    )
+    main = Function("f", (Param(N),), (), (Assign((result, task), Submit("leaf", (N,))), Return((result, task))))
     given, number = run(Program(functions=(leaf, main)), "f").returned
     assert number == 0 and given.shape == (2, 4) and not given.read((0, 0), (2, 4))[1].any()
 
@@ -220,10 +211,7 @@ def in_core(*body: dict[str, Any], outs: int = 1) -> Program:
         {"name": "x", "type": {"tensor": [16, 16], "dtype": "FP32"}},
         {"name": "k", "type": {"scalar": "INDEX"}},
     ]
-    params += [
-        {"name": f"o{i}", "type": {"tensor": [16, 16], "dtype": "FP32"}, "direction": "Out"}
-        for i in range(outs)
-    ]
+    params += [{"name": f"o{i}", "type": {"tensor": [16, 16], "dtype": "FP32"}, "direction": "Out"} for i in range(outs)]
     function = {"name": "f", "kind": "InCore", "params": params, "body": list(body)}
     return read_program(json.dumps({"pypto_ir": 1, "functions": [function]}))
 
@@ -350,10 +338,7 @@ def test_block_indices_come_from_the_seed_and_lie_below_their_number() -> None:
         ]},
     ]  # fmt: skip
     assert run(program, "f").returned == ()
-    lanes = [
-        run(read_program(json.dumps({"pypto_ir": 1, "functions": read})), "f", seed=s).returned
-        for s in range(20)
-    ]
+    lanes = [run(read_program(json.dumps({"pypto_ir": 1, "functions": read})), "f", seed=s).returned for s in range(20)]
     assert lanes[0][0] == 0 and len(set(lanes)) > 5
     assert all(0 <= block < blocks and sub in (0, 1) for block, blocks, sub in lanes)
 

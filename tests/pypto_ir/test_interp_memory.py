@@ -44,9 +44,7 @@ def test_a_cell_holds_the_same_value_however_it_is_read(shape: tuple[int, ...]) 
     one = parts.read(corner, (3,) * len(shape))[0]
     assert np.array_equal(one, whole.read(origin, shape)[0][tuple(slice(c, None) for c in corner)])
     other = Tensor(Buffer("x", size, DType.FP32, seed=6), shape)
-    assert not np.array_equal(
-        whole.read(origin, (3,) * len(shape))[0], other.read(origin, (3,) * len(shape))[0]
-    )
+    assert not np.array_equal(whole.read(origin, (3,) * len(shape))[0], other.read(origin, (3,) * len(shape))[0])
 
 
 def test_contents_do_not_depend_on_the_process() -> None:

@@ -112,9 +112,7 @@ def test_floats_are_computed_in_their_own_type() -> None:
     assert float(value(Binary("add", one, Const(2.0**-9, DType.BF16)))) == 1.0
     assert value(Binary("truediv", Const(7.0, DType.FP32), Const(2.0, DType.FP32))) == 3.5
     minus, two = Const(-7.0, DType.FP32), Const(2.0, DType.FP32)
-    assert (
-        value(Binary("floordiv", minus, two)) == -4 and value(Binary("floordiv", minus, two), "trunc") == -3
-    )
+    assert value(Binary("floordiv", minus, two)) == -4 and value(Binary("floordiv", minus, two), "trunc") == -3
     assert value(Binary("mod", minus, two)) == 1 and value(Binary("mod", minus, two), "trunc") == -1
 
 

@@ -137,10 +137,7 @@ CASES: dict[str, tuple[Callable[[Any, Any], object], str, str]] = {
     ),
     "an unknown name": (lambda f, b: b[1].update(args=["x_tile", "y"]), "J202", "body[1].args[1]"),
     "a name used before its definition": (
-        lambda f, b: (
-            b[0].update(args=["x", [0, 0, 0], [2, 3, 4], [2, 3, "later"]])
-            or b.insert(1, {"let": "later", "expr": 4})
-        ),
+        lambda f, b: b[0].update(args=["x", [0, 0, 0], [2, 3, 4], [2, 3, "later"]]) or b.insert(1, {"let": "later", "expr": 4}),
         "J202",
         "body[0].args[3][2]",
     ),
@@ -160,8 +157,7 @@ CASES: dict[str, tuple[Callable[[Any, Any], object], str, str]] = {
     "a name with a dash": (lambda f, b: b.insert(0, {"let": "a-b", "expr": 1}), "J204", "body[0].let"),
     "a use out of scope": (
         lambda f, b: (
-            b.insert(0, {"for": "k", "range": [0, 2, 1], "body": [{"let": "i", "expr": "k"}]})
-            or b.insert(1, {"let": "j", "expr": "i"})
+            b.insert(0, {"for": "k", "range": [0, 2, 1], "body": [{"let": "i", "expr": "k"}]}) or b.insert(1, {"let": "j", "expr": "i"})
         ),
         "J203",
         "body[1].expr",
@@ -467,9 +463,7 @@ def test_reading_is_linear_in_the_number_of_statements() -> None:
     assert seconds(20_000) < 60 * max(seconds(1000), 0.002)
 
 
-@pytest.mark.parametrize(
-    "expression", ["(" * 97 + "1" + ")" * 97, "min(1, " * 49 + "1" + ")" * 49, "+".join("1" * 99)]
-)
+@pytest.mark.parametrize("expression", ["(" * 97 + "1" + ")" * 97, "min(1, " * 49 + "1" + ")" * 49, "+".join("1" * 99)])
 def test_what_is_just_deep_enough_is_read_and_written(expression: str) -> None:
     body: list[Any] = [{"let": "i", "expr": expression}]
     for k in range(MAX_NESTING // 2 - 2):

@@ -75,9 +75,7 @@ VALUES = st.recursive(
 
 def places(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
     yield path
-    for key, child in (
-        value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
-    ):
+    for key, child in value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ():
         yield from places(child, (*path, key))
 
 
@@ -144,9 +142,7 @@ def reads_or_refuses(text: str | bytes) -> None:
         "functions": [{"name": "f", "body": [{"return": []}], "params": [{"name": "f", "type": {}}]}],
     }
 )
-@settings(
-    deadline=None, max_examples=400, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large]
-)
+@settings(deadline=None, max_examples=400, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 def test_a_damaged_program_is_read_or_refused_with_places(program: Any) -> None:
     reads_or_refuses(json.dumps(program, indent=1))
 

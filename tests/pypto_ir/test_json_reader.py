@@ -146,9 +146,7 @@ def test_a_flattened_load_keeps_its_annotated_shape() -> None:
 
 def test_a_partial_annotation_fills_only_what_it_names() -> None:
     load = {"let": "t", "op": "tile.load", "args": ["x", [0, 0, 0], [2, 3, 8], [2, 3, 8]]}
-    assert types(read([{**load, "type": {"memory": "Mat"}}]))["t"] == tile_type(
-        dims(2, 3, 8), DType.BF16, Memory.MAT
-    )
+    assert types(read([{**load, "type": {"memory": "Mat"}}]))["t"] == tile_type(dims(2, 3, 8), DType.BF16, Memory.MAT)
     t = types(read([{**LOAD, "type": {"memref": {"base": "b0", "size": 96}}}]))["t"]
     assert isinstance(t, TileType) and t.memref is not None and t.memref.size == 96 and t.memory is Memory.VEC
     t = types(read([{**LOAD, "type": {"view": {"blayout": "col_major"}}}]))["t"]
@@ -179,9 +177,7 @@ def test_only_loads_and_creates_may_be_flattened_by_annotation() -> None:
 
 def test_an_unknown_op_needs_its_type() -> None:
     magic = {"let": "u", "op": "vendor.magic", "args": ["t"]}
-    f = read(
-        [LOAD, {**magic, "type": {"tile": [4, 4], "dtype": "FP32"}}, {"op": "system.bar_all", "args": []}]
-    )
+    f = read([LOAD, {**magic, "type": {"tile": [4, 4], "dtype": "FP32"}}, {"op": "system.bar_all", "args": []}])
     assert types(f)["u"] == tile_type(dims(4, 4), DType.FP32)
     assert refused([LOAD, magic]) == ["J404"]
     assert refused([LOAD, {**magic, "type": {"memory": "Vec"}}]) == ["J404"]

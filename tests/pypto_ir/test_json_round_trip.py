@@ -97,12 +97,8 @@ def test_the_type_of_a_load_survives(t: Type) -> None:
 
 
 def test_a_type_is_written_only_where_it_differs_from_the_deduction() -> None:
-    assert '"type": {"tile"' not in write_program(
-        assigned(LOAD, tile_type(dims(2, 3, 8), DType.FP32, Memory.VEC))
-    )
-    assert '"type": {"tile": [6, 8]' in write_program(
-        assigned(LOAD, tile_type(dims(6, 8), DType.FP32, Memory.VEC))
-    )
+    assert '"type": {"tile"' not in write_program(assigned(LOAD, tile_type(dims(2, 3, 8), DType.FP32, Memory.VEC)))
+    assert '"type": {"tile": [6, 8]' in write_program(assigned(LOAD, tile_type(dims(6, 8), DType.FP32, Memory.VEC)))
 
 
 def test_stale_types_of_uses_do_not_matter() -> None:
@@ -113,13 +109,11 @@ def test_stale_types_of_uses_do_not_matter() -> None:
 
 def test_an_index_constant_in_a_scalar_position_is_spelled_with_its_type() -> None:
     opaque = Call("tile.unheard", (Const(1, DType.INDEX), MakeTuple(dims(8, 8))))
-    assert read_program(write_program(assigned(opaque, tile_type(dims(8, 8), DType.INT32)))).functions[
-        0
-    ].body[0] == Assign((Var("v", INDEX),), opaque)
-    full = Call("tile.full", (MakeTuple(dims(8, 8)), Const(1, DType.INDEX)), (("dtype", "INT32"),))
-    assert '{"const": 1, "dtype": "INDEX"}' in write_program(
-        assigned(full, tile_type(dims(8, 8), DType.INT32))
+    assert read_program(write_program(assigned(opaque, tile_type(dims(8, 8), DType.INT32)))).functions[0].body[0] == Assign(
+        (Var("v", INDEX),), opaque
     )
+    full = Call("tile.full", (MakeTuple(dims(8, 8)), Const(1, DType.INDEX)), (("dtype", "INT32"),))
+    assert '{"const": 1, "dtype": "INDEX"}' in write_program(assigned(full, tile_type(dims(8, 8), DType.INT32)))
 
 
 def test_what_has_no_form_is_refused() -> None:
@@ -130,9 +124,7 @@ def test_what_has_no_form_is_refused() -> None:
         (("a", Record((("expr", "n"),))),),
     ):
         with pytest.raises(Refused) as caught:
-            write_program(
-                Program(functions=(Function("f", body=(Eval(Call("system.x", (), attrs=attrs)),)),))
-            )
+            write_program(Program(functions=(Function("f", body=(Eval(Call("system.x", (), attrs=attrs)),)),)))
         assert caught.value.diagnostics[0].code == "J701"
     with pytest.raises(Refused):
         write_program(Program(functions=(Function("f", body=(Return((inside,)),)),)))

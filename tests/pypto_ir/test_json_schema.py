@@ -96,9 +96,7 @@ def test_statements_have_the_keys_that_the_reader_knows(kind: str) -> None:
     ],
     ids=lambda value: "",
 )
-def test_objects_have_the_keys_that_the_reader_knows(
-    definition: dict[str, Any], keys: json_context.Keys
-) -> None:
+def test_objects_have_the_keys_that_the_reader_knows(definition: dict[str, Any], keys: json_context.Keys) -> None:
     assert keys_of(definition) == (set(keys.allowed), set(keys.required))
 
 

@@ -107,9 +107,7 @@ TYPES: list[tuple[str, tuple[Any, ...], dict[str, Any], Type]] = [
 ]
 
 
-@pytest.mark.parametrize(
-    ("op", "operands", "kwargs", "expected"), TYPES, ids=[f"{r[0]}-{i}" for i, r in enumerate(TYPES)]
-)
+@pytest.mark.parametrize(("op", "operands", "kwargs", "expected"), TYPES, ids=[f"{r[0]}-{i}" for i, r in enumerate(TYPES)])
 def test_the_result_type_of(op: str, operands: Any, kwargs: Any, expected: Type) -> None:
     assert infer(op, *operands, **kwargs) == expected
 
@@ -135,9 +133,7 @@ REFUSED: list[tuple[str, tuple[Any, ...], dict[str, Any], str]] = [
 ]
 
 
-@pytest.mark.parametrize(
-    ("op", "operands", "kwargs", "text"), REFUSED, ids=[f"{r[0]}-{r[3]}" for r in REFUSED]
-)
+@pytest.mark.parametrize(("op", "operands", "kwargs", "text"), REFUSED, ids=[f"{r[0]}-{r[3]}" for r in REFUSED])
 def test_operands_that_do_not_fit_are_refused(op: str, operands: Any, kwargs: Any, text: str) -> None:
     with pytest.raises(OpError) as caught:
         infer(op, *operands, **kwargs)

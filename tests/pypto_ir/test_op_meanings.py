@@ -179,9 +179,7 @@ case("extract", PART, 1, 1, (2, 2), to=[[4.0, N], [N, N]])
 case("assemble", Q, t([[7.0, 8.0]]), (1, 0), to=[[1.0, 2.0, 3.0], [7.0, 8.0, 6.0]])
 case("assemble", t([[1.0, 2.0, 3.0]], BF16), t([[1.00390625]]), (0, 1), to=[[1.0, 1.0, 3.0]])
 case("assemble", t([[1.0, 2.0, 3.0]]), t([[9.0, 9.0]], valid=(1, 1)), (0, 1), to=[[1.0, 9.0, N]])
-case(
-    "reshape", t(G, valid=(1, 2, 4)), (6, 4), to=[[0.0, 1.0, 2.0, 3.0], [4.0, 5.0, 6.0, 7.0], *[[N] * 4] * 4]
-)
+case("reshape", t(G, valid=(1, 2, 4)), (6, 4), to=[[0.0, 1.0, 2.0, 3.0], [4.0, 5.0, 6.0, 7.0], *[[N] * 4] * 4])
 case("reinterpret_view", t([[1.0, 2.0]]), to=[[0x3F800000, 0x40000000]], dtype="INT32")
 case("reinterpret_view", i32([[0x00020001, 5]]), to=[[1, 2, 5, 0]], dtype="INT16")
 case("reinterpret_view", t([[1, 2, 3, 4]], INT8), to=[[0x04030201]], dtype="INT32")
@@ -249,8 +247,6 @@ case("matmul_mx_acc", t(np.full((16, 32), 0.5)), *MX, to=[[c + 0.5 for c in row]
 case("matmul_mx_bias", *MX, t([[1.0] * 32]), to=[[c + 1.0 for c in row] for row in MXY])
 
 
-@pytest.mark.parametrize(
-    ("op", "operands", "kwargs", "expected"), CASES, ids=[f"{c[0]}-{i}" for i, c in enumerate(CASES)]
-)
+@pytest.mark.parametrize(("op", "operands", "kwargs", "expected"), CASES, ids=[f"{c[0]}-{i}" for i, c in enumerate(CASES)])
 def test_the_meaning_of(op: str, operands: tuple[Any, ...], kwargs: dict[str, Any], expected: Any) -> None:
     assert defined(run(op, *operands, **kwargs)) == expected

@@ -30,9 +30,7 @@ def held(*shape: int) -> Tile:
         ("tile.reinterpret_view", [], (2, 2)),
     ],
 )
-def test_views_share_the_storage_of_their_operand(
-    op: str, rest: list[object], result: tuple[int, ...]
-) -> None:
+def test_views_share_the_storage_of_their_operand(op: str, rest: list[object], result: tuple[int, ...]) -> None:
     source, declared = held(2, 2), find_op(op)
     assert declared is not None and declared.meaning is not None
     view = declared.meaning(evaluation(declared, [source, *rest], {}, tile_t(result)))
@@ -74,9 +72,7 @@ def test_in_place_ops_write_the_buffer_only_in_buffer_mode(in_place: bool) -> No
             find_op(op),
         )
         assert declared is not None and declared.meaning is not None
-        result = declared.meaning(
-            evaluation(declared, [target, *rest], {"pad_value": "max"}, tile_t((2, 2)), in_place)
-        )
+        result = declared.meaning(evaluation(declared, [target, *rest], {"pad_value": "max"}, tile_t((2, 2)), in_place))
         assert np.shares_memory(result.data, target.data) is in_place, op
         assert bool(target.data.any()) is in_place, op
 
@@ -165,9 +161,7 @@ def test_scalars_are_rounded_to_the_tile_first() -> None:
 
 
 def test_narrow_results_are_rounded_once() -> None:
-    assert run("tile.addc", *(Value([[x]], BF16) for x in (1.0, 0.0078125, 0.00390625))).data[
-        0, 0
-    ] == numpy_dtype(BF16).type(1.01171875)
+    assert run("tile.addc", *(Value([[x]], BF16) for x in (1.0, 0.0078125, 0.00390625))).data[0, 0] == numpy_dtype(BF16).type(1.01171875)
 
 
 def test_a_window_outside_its_tile_is_a_run_error() -> None:

@@ -106,12 +106,8 @@ REFUSED: list[tuple[str, tuple[Any, ...], dict[str, Any], str]] = [
 ]
 
 
-@pytest.mark.parametrize(
-    ("op", "operands", "kwargs", "text"), REFUSED, ids=[f"{r[0]}-{r[3]}" for r in REFUSED]
-)
-def test_operands_that_do_not_fit_are_refused(
-    op: str, operands: tuple[Any, ...], kwargs: dict[str, Any], text: str
-) -> None:
+@pytest.mark.parametrize(("op", "operands", "kwargs", "text"), REFUSED, ids=[f"{r[0]}-{r[3]}" for r in REFUSED])
+def test_operands_that_do_not_fit_are_refused(op: str, operands: tuple[Any, ...], kwargs: dict[str, Any], text: str) -> None:
     with pytest.raises(OpError) as caught:
         infer(op, *operands, **kwargs)
     assert re.search(text, f"{caught.value.message}; {caught.value.help}")

@@ -141,9 +141,7 @@ TYPES: list[tuple[str, tuple[Any, ...], dict[str, Any], Type]] = [
 ]
 
 
-@pytest.mark.parametrize(
-    ("op", "operands", "kwargs", "expected"), TYPES, ids=[f"{r[0]}-{i}" for i, r in enumerate(TYPES)]
-)
+@pytest.mark.parametrize(("op", "operands", "kwargs", "expected"), TYPES, ids=[f"{r[0]}-{i}" for i, r in enumerate(TYPES)])
 def test_the_result_type_of(op: str, operands: Any, kwargs: Any, expected: Type) -> None:
     assert infer(op, *operands, **kwargs) == expected
 
@@ -172,9 +170,7 @@ REFUSED: list[tuple[str, tuple[Any, ...], dict[str, Any], str]] = [
 ]
 
 
-@pytest.mark.parametrize(
-    ("op", "operands", "kwargs", "text"), REFUSED, ids=[f"{r[0]}-{r[3]}" for r in REFUSED]
-)
+@pytest.mark.parametrize(("op", "operands", "kwargs", "text"), REFUSED, ids=[f"{r[0]}-{r[3]}" for r in REFUSED])
 def test_operands_that_do_not_fit_are_refused(op: str, operands: Any, kwargs: Any, text: str) -> None:
     with pytest.raises(OpError) as caught:
         infer(op, *operands, **kwargs)
@@ -224,16 +220,12 @@ def test_a_twin_has_type_and_value_of_its_tile_op(name: str) -> None:
     kwargs: dict[str, Any] = KWARGS.get(name, {})
     tile_types = [o if not isinstance(o, tuple) else tile_t(o[0].shape, o[1]) for o in tiles]
     tensor_types = [o if not isinstance(o, Tensor) else tensor_t(o.shape, o.dtype) for o in tensors]
-    assert infer(f"tensor.{name}", *tensor_types, **kwargs) == as_tensor(
-        infer(f"tile.{name}", *tile_types, **kwargs)
-    )
+    assert infer(f"tensor.{name}", *tensor_types, **kwargs) == as_tensor(infer(f"tile.{name}", *tile_types, **kwargs))
     values = [o if not isinstance(o, tuple) else Value(o[0], o[1]) for o in tiles]
     wanted: Tile = run(f"tile.{name}", *values, **kwargs)
     found: Tensor = run(f"tensor.{name}", *tensors, **kwargs)
     data, ok = found.read((0, 0), found.shape)
-    assert (
-        found.dtype is tensor_dtype(name, kwargs, tensor_types) and ok.tolist() == wanted.readable().tolist()
-    )
+    assert found.dtype is tensor_dtype(name, kwargs, tensor_types) and ok.tolist() == wanted.readable().tolist()
     assert data.tobytes() == np.ascontiguousarray(wanted.data).tobytes()
 
 
@@ -314,14 +306,9 @@ MEANINGS: list[tuple[str, tuple[Any, ...], dict[str, Any], Any]] = [
 ]
 
 
-@pytest.mark.parametrize(
-    ("op", "operands", "kwargs", "expected"), MEANINGS, ids=[f"{r[0]}-{i}" for i, r in enumerate(MEANINGS)]
-)
+@pytest.mark.parametrize(("op", "operands", "kwargs", "expected"), MEANINGS, ids=[f"{r[0]}-{i}" for i, r in enumerate(MEANINGS)])
 def test_the_meaning_of(op: str, operands: Any, kwargs: Any, expected: Any) -> None:
-    fresh = [
-        Tensor.of("x", o.read((0,) * len(o.shape), o.shape)[0], o.dtype) if isinstance(o, Tensor) else o
-        for o in operands
-    ]
+    fresh = [Tensor.of("x", o.read((0,) * len(o.shape), o.shape)[0], o.dtype) if isinstance(o, Tensor) else o for o in operands]
     assert cells(run(op, *fresh, **kwargs)) == expected
 
 

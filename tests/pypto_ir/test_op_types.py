@@ -203,9 +203,7 @@ OUT = tensor_t((4, 16, 64))
 case("store", N3, (1, 0, 0), OUT, to=OUT, atomic="Add")
 case("store", tile_t((32, 64)), (0, 0, 0), OUT, (2, 16, 64), to=OUT)
 case("store", U, (V, 0, 0), OUT, to=OUT)
-case(
-    "store", tile_t((4, 64)), (4, 0), tensor_t((16, 64), valid=(4, 64)), to=tensor_t((16, 64), valid=(8, 64))
-)
+case("store", tile_t((4, 64)), (4, 0), tensor_t((16, 64), valid=(4, 64)), to=tensor_t((16, 64), valid=(8, 64)))
 case("create", (2, 8, 64), to=tile_t((2, 8, 64), memory=ACC), dtype="FP32", target_memory="Acc")
 case("create", (2, 8), to=tile_t((2, 8), INT8, memory=None), dtype="INT8")
 case(
@@ -278,21 +276,15 @@ case(
 )
 case("reinterpret_view", tile_t((4, 8)), to=tile_t((4, 16), INT16), dtype="INT16")
 case("reinterpret_view", tile_t((4, 8)), (4, 1, 16), to=tile_t((4, 1, 16), INT16), dtype="INT16")
-case(
-    "reinterpret_view", tile_t((64, 1), pad=Pad.ZERO), to=tile_t((128, 1), INT16, pad=Pad.ZERO), dtype="INT16"
-)
+case("reinterpret_view", tile_t((64, 1), pad=Pad.ZERO), to=tile_t((128, 1), INT16, pad=Pad.ZERO), dtype="INT16")
 case("reinterpret_view", tile_t((4, 8), INT8, (V, 4)), to=tile_t((4, 2), INT32, (V, 1)), dtype="INT32")
 case("transpose", T, 0, 1, to=tile_t((64, 16)))
 case("transpose", N3, -2, -1, N3, to=tile_t((2, 64, 16)))
 case("transpose", tile_t((1, 16)), 0, 1, to=raw_t((16, 1)))
-case(
-    "transpose_view", tile_t((64, 32), memory=MAT), to=tile_t((32, 64), memory=MAT, blayout=ROW, slayout=COL)
-)
+case("transpose_view", tile_t((64, 32), memory=MAT), to=tile_t((32, 64), memory=MAT, blayout=ROW, slayout=COL))
 case("transpose_view", T, to=tile_t((64, 16), valid=(60, V), blayout=COL))
 case("move", tile_t((16, 64), memory=MAT), to=tile_t((16, 64), memory=LEFT), target_memory="Left")
-case(
-    "move", tile_t((16, 1), memory=MAT), to=tile_t((16, 1), memory=RIGHT, blayout=ROW), target_memory="Right"
-)
+case("move", tile_t((16, 1), memory=MAT), to=tile_t((16, 1), memory=RIGHT, blayout=ROW), target_memory="Right")
 case(
     "move",
     tile_t((32, 64), valid=(32, V), memory=ACC),
@@ -382,10 +374,6 @@ case("matmul_mx_acc", C32, *MX, to=C32)
 case("matmul_mx_bias", *MX, BIAS, to=C32)
 
 
-@pytest.mark.parametrize(
-    ("op", "operands", "kwargs", "expected"), TYPES, ids=[f"{r[0]}-{i}" for i, r in enumerate(TYPES)]
-)
-def test_the_result_type_of(
-    op: str, operands: tuple[Any, ...], kwargs: dict[str, Any], expected: Type
-) -> None:
+@pytest.mark.parametrize(("op", "operands", "kwargs", "expected"), TYPES, ids=[f"{r[0]}-{i}" for i, r in enumerate(TYPES)])
+def test_the_result_type_of(op: str, operands: tuple[Any, ...], kwargs: dict[str, Any], expected: Type) -> None:
     assert infer(op, *operands, **kwargs) == expected

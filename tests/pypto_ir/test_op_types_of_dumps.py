@@ -165,9 +165,7 @@ class Reader:
         op = f"{path[1]}.{path[2].rstrip('_')}"
         moved = POSITIONAL.get(op, ())
         operands = list(node.args)
-        kwargs = [
-            (str(k.arg), self.keyword(k.value)) for k in node.keywords if k.arg not in (*moved, "attrs")
-        ]
+        kwargs = [(str(k.arg), self.keyword(k.value)) for k in node.keywords if k.arg not in (*moved, "attrs")]
         if op == "tile.alloc":
             kwargs.insert(0, ("memory", word(operands.pop(0))))
         if op == "tile.aiv_shard" and self.split is not None:

@@ -56,9 +56,7 @@ def test_kernels_through_printed_text_and_back(path: Path) -> None:
     assert write_text(printed.program) == text
     again = read_program(write_program(printed.program))
     assert write_text(again) == text
-    assert again.target == program.target and {f.name for f in again.functions} == {
-        f.name for f in program.functions
-    }
+    assert again.target == program.target and {f.name for f in again.functions} == {f.name for f in program.functions}
 
 
 def test_the_format_is_told_by_content() -> None:

@@ -254,9 +254,7 @@ def test_functions_in_order_with_their_decorators() -> None:
     f = "x: pl.Tensor[[4], pl.FP32]"
     source = program(
         function("return x", f, "pl.Tensor[[4], pl.FP32]", "").replace("def k(", "def b(self, "),
-        function("return x, x", f, "tuple[pl.Tensor[[4], pl.FP32], pl.Tensor[[4], pl.FP32]]", "").replace(
-            "def k(", "def z(self, "
-        ),
+        function("return x, x", f, "tuple[pl.Tensor[[4], pl.FP32], pl.Tensor[[4], pl.FP32]]", "").replace("def k(", "def z(self, "),
         function(
             """
             pl.func_attr({"tag": 1, "who": "a\\\\b", "dtype": pl.FP16, "split": pl.SplitMode.LEFT_RIGHT})
@@ -273,9 +271,7 @@ def test_functions_in_order_with_their_decorators() -> None:
             "pl.Tensor[[4], pl.FP32]",
             "(type=pl.FunctionType.Orchestration, level=pl.Level.CHIP, role=pl.Role.Orchestrator, auto_scope=False)",
         ).replace("def k(", "def a(self, "),
-        function(
-            "...", f, decorator='(level=pl.Level.HOST, role=pl.Role.SubWorker, external_source="k.cpp")'
-        ).replace("def k(", "def c("),
+        function("...", f, decorator='(level=pl.Level.HOST, role=pl.Role.SubWorker, external_source="k.cpp")').replace("def k(", "def c("),
         function(
             "total = 0\nfor row in x:\n    total += 1\n\n    print(total)",
             f,
@@ -291,12 +287,7 @@ def test_functions_in_order_with_their_decorators() -> None:
 def test_functions_in_a_cycle_stand_by_name() -> None:
     names = ("c", "a", "b")
     calls = {"a": "b", "b": "c", "c": "a"}
-    parts = [
-        function(f"self.{calls[n]}()", "", decorator="")
-        .replace("def k(", f"def {n}(self")
-        .replace("(self)", "(self)")
-        for n in names
-    ]
+    parts = [function(f"self.{calls[n]}()", "", decorator="").replace("def k(", f"def {n}(self").replace("(self)", "(self)") for n in names]
     written = write_text(read(program(*parts)))
     assert [line.split("(")[0].split()[1] for line in written.split("\n") if line.startswith("    def ")] == [
         "a",
@@ -320,9 +311,7 @@ def test_dynamic_dims_are_sorted_and_unused_ones_left_out() -> None:
 
 def test_target_and_ranges_are_kept_in_the_head() -> None:
     source = text("pass")
-    source = source.replace(
-        "P\nimport", "P\n# pypto-eqsat.target: ascend950\n# pypto-eqsat.range: k.n = -3..8\nimport"
-    )
+    source = source.replace("P\nimport", "P\n# pypto-eqsat.target: ascend950\n# pypto-eqsat.range: k.n = -3..8\nimport")
     p = assert_canonical(source)
     assert p.target == "ascend950" and p.functions[0].params[1].range == (-3, 8)
 
@@ -331,9 +320,7 @@ def test_names_that_printed_text_uses_itself_are_renamed() -> None:
     pl = Var("pl", INDEX)
     f = Function("k", body=(Assign((pl,), index(1)), Assign((Var("pl_1", INDEX),), pl)), kind="InCore")
     assert_canonical(write_text(Program("P", (f,))))
-    assert "pl_2: pl.Scalar[pl.INDEX] = 1\n        pl_1: pl.Scalar[pl.INDEX] = pl_2" in write_text(
-        Program("P", (f,))
-    )
+    assert "pl_2: pl.Scalar[pl.INDEX] = 1\n        pl_1: pl.Scalar[pl.INDEX] = pl_2" in write_text(Program("P", (f,)))
 
 
 def test_what_the_writer_fills_in_for_ops() -> None:
@@ -347,11 +334,7 @@ def test_what_the_writer_fills_in_for_ops() -> None:
 
 
 def test_implied_casts() -> None:
-    f = read(
-        text(
-            "a: pl.Scalar[pl.INDEX] = i + 1\nb: pl.Scalar[pl.BOOL] = i == 0\nc: pl.Scalar[pl.INDEX] = 16 * 4 + n"
-        )
-    ).functions[0]
+    f = read(text("a: pl.Scalar[pl.INDEX] = i + 1\nb: pl.Scalar[pl.BOOL] = i == 0\nc: pl.Scalar[pl.INDEX] = 16 * 4 + n")).functions[0]
     i, n = f.params[2].var, f.params[1].var
     values = [s.value for s in f.body if isinstance(s, Assign)]
     assert values == [
@@ -362,9 +345,7 @@ def test_implied_casts() -> None:
 
 
 def test_trees_that_look_alike_differ() -> None:
-    f = read(text("a: pl.Scalar[pl.INDEX] = -5\nb: pl.Scalar[pl.INDEX] = -pl.const(5, pl.INDEX)")).functions[
-        0
-    ]
+    f = read(text("a: pl.Scalar[pl.INDEX] = -5\nb: pl.Scalar[pl.INDEX] = -pl.const(5, pl.INDEX)")).functions[0]
     assert [s.value for s in f.body if isinstance(s, Assign)] == [index(-5), Unary("neg", index(5))]
 
 
@@ -386,7 +367,5 @@ def test_names_that_program_files_do_not_have_are_renamed_in_them() -> None:
     first = read(source)
     assert write_text(first) == source
     again = read_program(write_program(first))
-    assert {"max_2", "min_1", "abs_1", "true_1", "cast_1", "false_1"} <= set(
-        re.findall(r"\w+_\d", write_text(again))
-    )
+    assert {"max_2", "min_1", "abs_1", "true_1", "cast_1", "false_1"} <= set(re.findall(r"\w+_\d", write_text(again)))
     assert write_program(read(write_text(again))) == write_program(first)

@@ -37,17 +37,13 @@ def value(k: Kwarg) -> Literal:
 
 def program(op: OpDef) -> Program:
     """The op with and without what is optional."""
-    whole = Call(
-        op.name, tuple(BY_KIND[o.kind] for o in op.operands), tuple((k.name, value(k)) for k in op.kwargs)
-    )
+    whole = Call(op.name, tuple(BY_KIND[o.kind] for o in op.operands), tuple((k.name, value(k)) for k in op.kwargs))
     if op.name in ("tile.full", "tensor.full"):
         whole = Call(op.name, (whole.args[0], Const(0.5, DType.FP32)), (("dtype", "FP32"),))
     bare = Call(
         op.name,
         tuple(BY_KIND[o.kind] for o in op.operands if not o.optional),
-        tuple(
-            (k.name, value(k)) for k in op.kwargs if k.required or k.default is not None or k.name == "memory"
-        ),
+        tuple((k.name, value(k)) for k in op.kwargs if k.required or k.default is not None or k.name == "memory"),
     )
     if op.name in ("tile.full", "tensor.full"):
         bare = Call(op.name, (whole.args[0], Const(1, DType.INT32)), (("dtype", "INT32"),))

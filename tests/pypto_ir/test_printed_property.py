@@ -103,9 +103,7 @@ def numbers(dtype: DType, depth: int) -> st.SearchStrategy[Expr]:
     ops += ["truediv"] if dtype.is_float else ["bitand", "bitor", "bitxor", "shl", "shr"]
     binary = st.builds(Binary, st.sampled_from(ops), inner, inner)
     unary = st.builds(Unary, st.sampled_from(["neg", "abs"] + ([] if dtype.is_float else ["bitnot"])), inner)
-    casts = st.sampled_from([d for d in INTS + FLOATS if d is not dtype]).flatmap(
-        lambda d: numbers(d, 0).map(lambda e: Cast(e, dtype))
-    )
+    casts = st.sampled_from([d for d in INTS + FLOATS if d is not dtype]).flatmap(lambda d: numbers(d, 0).map(lambda e: Cast(e, dtype)))
     return leaves | binary | unary | casts
 
 
@@ -115,9 +113,7 @@ def booleans(depth: int) -> st.SearchStrategy[Expr]:
         return leaves
     inner = st.deferred(lambda: booleans(depth - 1))
     compared = st.sampled_from(INTS + FLOATS).flatmap(
-        lambda d: st.builds(
-            Binary, st.sampled_from(["eq", "ne", "lt", "le", "gt", "ge"]), numbers(d, 1), numbers(d, 1)
-        )
+        lambda d: st.builds(Binary, st.sampled_from(["eq", "ne", "lt", "le", "gt", "ge"]), numbers(d, 1), numbers(d, 1))
     )
     logical = st.builds(Binary, st.sampled_from(["and", "or"]), inner, inner)
     return leaves | compared | logical | st.builds(Unary, st.just("not"), inner)
@@ -137,9 +133,7 @@ def test_random_expressions(e: Expr) -> None:
     assert body == (s,)
 
 
-DIMS = st.integers(1, 64).map(index) | st.sampled_from(
-    [VARS["n"], Binary("add", VARS["n"], index(1)), Binary("min", VARS["m"], index(8))]
-)
+DIMS = st.integers(1, 64).map(index) | st.sampled_from([VARS["n"], Binary("add", VARS["n"], index(1)), Binary("min", VARS["m"], index(8))])
 EXTENTS = st.sampled_from([index(0), index(1), VARS["m"], Binary("floordiv", VARS["n"], index(8))])
 MEMREFS = st.none() | st.builds(
     MemRef,

@@ -1,4 +1,3 @@
-# ruff: noqa: E501 (a printed statement stands on one line)
 """Malformed printed text: a code, the line and column, the source line with a caret; nothing of it is run."""
 
 from __future__ import annotations
@@ -134,9 +133,7 @@ def test_whole_texts(source: str, code: str) -> None:
 
 
 def test_every_error_is_found_and_the_list_is_bounded() -> None:
-    found = refused(
-        text("a: pl.Scalar[pl.INDEX] = zz\nb: pl.Scalar[pl.INDEX] = a\nc: pl.Scalar[pl.INDEX] = yy")
-    )
+    found = refused(text("a: pl.Scalar[pl.INDEX] = zz\nb: pl.Scalar[pl.INDEX] = a\nc: pl.Scalar[pl.INDEX] = yy"))
     assert [(d.code, d.place.line) for d in found] == [("P201", BODY_LINE), ("P201", BODY_LINE + 2)]
     many = refused(text("\n".join(f"a{i} = zz" for i in range(1000))))
     assert len(many) == 101 and many[-1].code == "P199"

@@ -1,4 +1,3 @@
-# ruff: noqa: E501 (a printed statement stands on one line)
 """What programs typed by hand may leave out, and old spellings: read to the canonical form."""
 
 from __future__ import annotations
@@ -31,9 +30,7 @@ SHORT = {
     "v = n + (2 + 3)": f"{V}n + 5",
     "v = n + 2 + 3": f"{V}n + 2 + 3",
     "v = TILE * 2 + n": f"{V}32 + n",
-    "v = pl.tile.get_block_idx() * 2": "get_block_idx_tmp: pl.Scalar[pl.INDEX] = pl.tile.get_block_idx()\n"
-    + V
-    + "get_block_idx_tmp * 2",
+    "v = pl.tile.get_block_idx() * 2": "get_block_idx_tmp: pl.Scalar[pl.INDEX] = pl.tile.get_block_idx()\n" + V + "get_block_idx_tmp * 2",
     "with pl.manual_scope():\n    pass": "with pl.scope(mode=pl.ScopeMode.MANUAL):\n    pass",
     'for i_1 in pl.spmd(4, name_hint="a"):\n    pass': 'for i_1 in pl.spmd(4, name_hint="a_spmd"):\n    pass',
     "if q:\n    pass\nelse:\n    pass": "if q:\n    pass",
@@ -105,9 +102,7 @@ REBOUND = {
 @pytest.mark.parametrize("name", REBOUND)
 def test_names_that_are_bound_again_become_carried_values(name: str) -> None:
     body, calls = REBOUND[name]
-    source = text(
-        f"{LOAD}\n{body}\nout = pl.store(t, [0, 0], out)\nreturn out", returns="pl.Tensor[[64, 64], pl.FP32]"
-    )
+    source = text(f"{LOAD}\n{body}\nout = pl.store(t, [0, 0], out)\nreturn out", returns="pl.Tensor[[64, 64], pl.FP32]")
     result = read(source)
     assert [str(d) for d in verify_program(result)] == []
     written = write_text(result)
@@ -116,11 +111,7 @@ def test_names_that_are_bound_again_become_carried_values(name: str) -> None:
 
 
 def test_what_a_loop_binds_before_it_reads_is_not_carried() -> None:
-    body = body_of(
-        text(
-            "for a in pl.range(n):\n    w = a + 1\n    w = w * 2\nfor b in pl.range(n):\n    w = b\n    w = w + 3"
-        )
-    )
+    body = body_of(text("for a in pl.range(n):\n    w = a + 1\n    w = w * 2\nfor b in pl.range(n):\n    w = b\n    w = w + 3"))
     assert "init_values" not in body and "w_2" in body
 
 
@@ -169,15 +160,9 @@ def test_a_dim_is_named_by_its_string() -> None:
         function("v: pl.Scalar[pl.INDEX] = A", params="a: pl.Tensor[[A, B], pl.FP32]"),
         head='A = pl.dynamic("M")\nB = pl.dynamic("M")\n\n',
     )
-    assert 'M = pl.dynamic("M")\n\n' in write_text(
-        read(source)
-    ) and "pl.Tensor[[M, M], pl.FP32]" in write_text(read(source))
+    assert 'M = pl.dynamic("M")\n\n' in write_text(read(source)) and "pl.Tensor[[M, M], pl.FP32]" in write_text(read(source))
 
 
 def test_parameters_may_be_bound_again() -> None:
     assert PARAMS.startswith("x:")
-    assert (
-        body_of(text("x_1 = n\nx = pl.tensor.view(x, [32, 128])\nv = x_1"))
-        .split("\n")[1]
-        .startswith("x_2: pl.Tensor")
-    )
+    assert body_of(text("x_1 = n\nx = pl.tensor.view(x, [32, 128])\nv = x_1")).split("\n")[1].startswith("x_2: pl.Tensor")

@@ -26,9 +26,7 @@ v, k, n, S, B, D, u = (scalar_var(name) for name in "vknSBDu")
 
 def read(shape, valid, offsets, window, requested=None, exact=True, clamp=False) -> str:
     request = dims(*requested) if requested is not None else None
-    found = window_read(
-        "op", dims(*shape), dims(*valid), dims(*offsets), dims(*window), request, exact=exact, clamp=clamp
-    )
+    found = window_read("op", dims(*shape), dims(*valid), dims(*offsets), dims(*window), request, exact=exact, clamp=clamp)
     return dims_text(found)
 
 

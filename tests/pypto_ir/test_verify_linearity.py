@@ -77,9 +77,7 @@ def test_a_view_of_rows_that_the_assemble_leaves_alone_is_accepted() -> None:
 @pytest.mark.parametrize("row", [0, "i * 8"])
 def test_a_full_hoisted_out_of_a_loop_that_writes_it_is_caught(row: Any) -> None:
     body = [load("s", "i * 8", 8), op("a", "tile.assemble", "z", "s", [row, 0]), store("o1", "a", "i * 16")]
-    p = program(
-        [op("z", "tile.full", [16, 32], 0, dtype="FP32"), {"for": "i", "range": [0, 2, 1], "body": body}]
-    )
+    p = program([op("z", "tile.full", [16, 32], 0, dtype="FP32"), {"for": "i", "range": [0, 2, 1], "body": body}])
     assert read_by(p) == [("z", "z")]
 
 
@@ -93,9 +91,7 @@ def test_a_full_inside_of_the_loop_that_writes_it_is_accepted() -> None:
 
 def test_a_loop_of_one_trip_may_write_what_was_made_before_it() -> None:
     body = [load("s", 0, 8), op("a", "tile.assemble", "z", "s", [0, 0]), store("o1", "a")]
-    p = program(
-        [op("z", "tile.full", [16, 32], 0, dtype="FP32"), {"for": "i", "range": [0, 1, 1], "body": body}]
-    )
+    p = program([op("z", "tile.full", [16, 32], 0, dtype="FP32"), {"for": "i", "range": [0, 1, 1], "body": body}])
     assert read_by(p) == []
 
 
@@ -286,10 +282,7 @@ def test_every_kernel_is_linear(path: Path) -> None:
 
 def test_ten_thousand_statements_and_deep_nests_of_writing_loops_are_followed() -> None:
     chain = [op(f"t{i + 1}", "tile.assemble", f"t{i}", "s", [0, 0]) for i in range(10_000)]
-    assert (
-        read_by(program([load("t0"), load("s", 16, 8), *chain, store("o", "t10000"), store("o2", "t0")]))
-        != []
-    )
+    assert read_by(program([load("t0"), load("s", 16, 8), *chain, store("o", "t10000"), store("o2", "t0")])) != []
     nest = [op("a", "tile.assemble", "z", "s", ["i0", 0])]
     for depth in range(40):
         nest = [{"for": f"i{depth}", "range": [0, "n", 1], "body": nest}]

@@ -99,9 +99,7 @@ def test_the_init_of_a_carry_does_not_see_the_carried_name() -> None:
 def test_the_condition_of_a_while_reads_its_carries() -> None:
     cond = Binary("lt", A, N)
     assert found(While(cond, (let(B, A), Yield((B,))), (Carry(A, index(0)),), (C,))) == []
-    assert found(While(Binary("lt", D, N), (Yield((A,)),), (Carry(A, index(0)),), (C,))) == [
-        ("S102", f"{AT}[0]")
-    ]
+    assert found(While(Binary("lt", D, N), (Yield((A,)),), (Carry(A, index(0)),), (C,))) == [("S102", f"{AT}[0]")]
 
 
 def test_both_arms_of_a_branch_with_results_yield() -> None:
