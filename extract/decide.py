@@ -29,10 +29,10 @@ def decide(problem: Problem, choices: list[Choice], bound: float, seconds: float
     """The cheapest choice that can be found in time; `choices` are greedy ones to start from, `bound` is a lower bound that is known."""
     start, cost = _start(problem, choices)
     first = cost
-    if start and cost - bound > 1e-9 * max(1.0, cost):
+    if not start or cost - bound > 1e-9 * max(1.0, cost):
         found = search(problem, start, cost)
         start, cost = found.chosen, found.cost
-        if found.complete:
+        if found.complete and start:
             bound = cost
     if not start or cost - bound > 1e-9 * max(1.0, cost):
         solution = solve(problem, seconds, start or None)

@@ -15,6 +15,7 @@ from extract.choice import FORMS, Form, choose
 from extract.cleanup import without_dead_tiles
 from extract.decide import SOLVE_SECONDS, decide
 from extract.emit import NotAvailable, emit
+from extract.exact import realized
 from extract.explain import obstacles
 from extract.gaps import packed
 from extract.legal import is_two_d, refusals
@@ -28,7 +29,11 @@ from extract.weights import class_weights
 from pypto_ir.diagnostics import Diagnostic, Place, Refused, declare
 from pypto_ir.stmt import Function
 
-declare(X001="a rewrite rule united values of different shapes", X002="a chosen value cannot be emitted where it is needed")
+declare(
+    X001="a rewrite rule united values of different shapes",
+    X002="a chosen value cannot be emitted where it is needed",
+    L106="no choice was found in time",
+)
 
 
 @dataclass(slots=True)
@@ -117,7 +122,8 @@ def _lower_once(
     question = problem(graph, free, target, default_trips)
     decision = decide(question, choices, lower_bound(graph, free, target, weights, default_trips), solve_seconds)
     clock.lap("choose")
-    emitted = _all_emitted(question, [decision.chosen, *(greedy(question, c) for c in choices)])
+    started = [chosen for chosen in (greedy(question, c) for c in choices) if len(realized(question, chosen)) == len(chosen)]
+    emitted = _all_emitted(question, [decision.chosen, *started])
     clock.lap("emit")
     before = price(function, target, default_trips)
     priced = [(function, before)] if is_two_d(function) else []
@@ -164,8 +170,11 @@ def _all_emitted(question: Problem, attempts: list[list[int]]) -> list[Function]
             if any(d.code not in ("V202", "V203") for d in refused.diagnostics):
                 raise
             reasons.append(refused)
-    if not found:
+    if reasons and not found:
         raise reasons[-1]
+    if not found:
+        place = Place(function=question.graph.encoded.function.name)
+        raise Refused([Diagnostic("L106", "no choice was found in the time that the solver had", place, "give it more time")])
     return found
 
 
