@@ -27,6 +27,9 @@ class Decision:
 
 def decide(problem: Problem, choices: list[Choice], bound: float, seconds: float = SOLVE_SECONDS) -> Decision:
     """The cheapest choice that can be found in time; `choices` are greedy ones to start from, `bound` is a lower bound that is known."""
+    if not problem.roots:  # a function without tiles
+        nothing = problem.cost([])
+        return Decision([], nothing, nothing, "optimal", nothing)
     start, cost = _start(problem, choices)
     first = cost
     if not start or cost - bound > 1e-9 * max(1.0, cost):

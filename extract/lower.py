@@ -161,7 +161,7 @@ def _all_emitted(question: Problem, attempts: list[list[int]]) -> list[Function]
     tried: set[tuple[int, ...]] = set()
     for chosen in attempts:
         key = tuple(sorted(chosen))
-        if not chosen or key in tried:
+        if (question.roots and not chosen) or key in tried:
             continue
         tried.add(key)
         try:
