@@ -12,6 +12,7 @@ of 256 MiB costs nothing until a page of it is read. Two ways to fill:
 from __future__ import annotations
 
 import hashlib
+from functools import lru_cache
 from typing import Any
 
 from pypto_ir.dtypes import DType
@@ -21,6 +22,7 @@ from pypto_ir.lazy import np
 FILLS = ("small", "wide")
 
 
+@lru_cache(maxsize=4096)
 def key(seed: int, name: str) -> int:
     """A 64-bit number for (seed, name), the same in every process."""
     return int.from_bytes(hashlib.blake2b(f"{seed}:{name}".encode(), digest_size=8).digest(), "little")

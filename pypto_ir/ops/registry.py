@@ -16,8 +16,9 @@ from enum import Enum
 from typing import TYPE_CHECKING, Any
 
 from pypto_ir.dtypes import DType
-from pypto_ir.expr import Expr, dtype_of
-from pypto_ir.stmt import Call, Literal
+from pypto_ir.expr import Expr, Item, MakeTuple, Var, dtype_of
+from pypto_ir.stmt import Call, Literal, tuple_items
+from pypto_ir.text import expr_text
 from pypto_ir.types import (
     ArrayType,
     CommCtxType,
@@ -189,8 +190,6 @@ class CallSite:
 
     def tuple(self, i: int) -> tuple[Expr, ...]:
         """The elements of the literal tuple at operand `i`."""
-        from pypto_ir.stmt import tuple_items
-
         items = tuple_items(self.args[i])
         if items is None:
             raise OpError(f"operand {i} ({self.name(i)}) of {self.op.name} must be a literal tuple")
@@ -208,8 +207,6 @@ class CallSite:
 
 def type_of(e: Expr) -> Type:
     """The type of an operand expression."""
-    from pypto_ir.expr import Item, MakeTuple, Var
-
     match e:
         case Var(type=t):
             return t
@@ -243,8 +240,6 @@ def kind_name(t: Type) -> str:
 
 
 def dims_text(dims: tuple[Expr, ...]) -> str:
-    from pypto_ir.text import expr_text
-
     return "[" + ", ".join(expr_text(d) for d in dims) + "]"
 
 
