@@ -1,37 +1,42 @@
-"""A lower bound of the cost of every choice that the e-graph holds, with each value where the author computes it.
+"""A lower bound of the cost of every choice that the e-graph holds.
 
 What the skeleton does is paid by every choice. A class that every legal node of a needed class reads is needed by every choice; it costs at
-least the least of its nodes on every pipe. The sum of both, region by region, is a bound; where it meets the cost of the emitted
-program, the choice is proved optimal.
+least the least of its nodes on every pipe. Where only regions of 8 trips may hold a class, its cycles are paid 8 times there and may fill
+the busiest pipe; where it may also stand in the body around, it is sure to be paid once, and only its share of the sum of pipes: the
+busiest pipe may be another one. Where the bound meets the cost of the emitted program, the choice is proved optimal.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
+from math import fsum
 
 from egraph_rules.encode import is_store, is_value
 from egraph_rules.graph import Graph
 from extract.choice import Choice, Option, leaf_form, obligations, roots_of
-from extract.cycles import ZERO, Cycles, objective
+from extract.cycles import EPSILON, ZERO, Cycles, objective
 from extract.price import price
 from extract.target import Target
 from pypto_ir.stmt import Block, For, Function, If, Scope, While
 
 
-def lower_bound(graph: Graph, choice: Choice, target: Target, weights: dict[int, float], default_trips: int) -> float:
-    """The bound, in the units of `price(..).cost`."""
+def lower_bound(graph: Graph, choice: Choice, target: Target, held: Mapping[int, tuple[float, ...]], default_trips: int) -> float:
+    """The bound, in the units of `price(..).cost`; `held[c]` are the trips of the regions that may hold class c, each once."""
     rest = price(skeleton(graph.encoded.function), target, default_trips)
-    groups: dict[float, Cycles] = {}
-    for c in _unavoidable(graph, choice):
-        weight = weights.get(c, 0.0)
-        groups[weight] = groups.get(weight, ZERO) + _least(choice.options[c])
     # regions of one weight are bounded together: a sum of maxima is at least the maximum of the sums
-    fixed: dict[float, Cycles] = {}
+    groups: dict[float, Cycles] = {}
     for region in rest.regions:
-        fixed[region.trips] = fixed.get(region.trips, ZERO) + region.cycles
-    for weight, cycles in groups.items():
-        fixed[weight] = fixed.get(weight, ZERO) + cycles
-    return objective(fixed.items())
+        groups[region.trips] = groups.get(region.trips, ZERO) + region.cycles
+    shares = []
+    for c in _unavoidable(graph, choice):
+        least = _least(choice.options[c])
+        match held.get(c, ()):
+            case (trips,):
+                groups[trips] = groups.get(trips, ZERO) + least
+            case (_, *_) as several:
+                shares.append(min(several) * EPSILON * least.total)
+    return fsum((objective(groups.items()), *shares))
 
 
 def _least(options: list[Option]) -> Cycles:

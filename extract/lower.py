@@ -120,7 +120,7 @@ def _lower_once(
     preferred: tuple[Form, ...] = FORMS if graph.encoded.handovers else ()
     choices = [*(c for c in (choose(graph, target, weights, form) for form in preferred) if not c.missing), free]
     question = problem(graph, free, target, default_trips)
-    decision = decide(question, choices, lower_bound(graph, free, target, weights, default_trips), solve_seconds)
+    decision = decide(question, choices, lower_bound(graph, free, target, question.held(), default_trips), solve_seconds)
     clock.lap("choose")
     started = [chosen for chosen in (greedy(question, c) for c in choices) if len(realized(question, chosen)) == len(chosen)]
     emitted = _all_emitted(question, [decision.chosen, *started])

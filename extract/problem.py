@@ -92,6 +92,11 @@ class Problem:
                 return
             self.by_class = {c: [i for i in members if i not in dead] for c, members in self.by_class.items()}
 
+    def held(self) -> dict[int, tuple[float, ...]]:
+        """The trips of the regions that may hold a class, each once, least first."""
+        items, candidates = self.regions.items, self.candidates
+        return {c: tuple(sorted({items[candidates[i].region].trips for i in members})) for c, members in self.by_class.items()}
+
     def cost(self, chosen: list[int]) -> float:
         """The objective of a set of candidates."""
         loads = list(self.loads)

@@ -14,6 +14,7 @@ from extract.bound import lower_bound
 from extract.choice import choose
 from extract.lower import lower
 from extract.price import price
+from extract.problem import problem
 from extract.trips import DEFAULT_TRIPS
 from extract.weights import class_weights
 from pypto_ir.stmt import Function
@@ -21,8 +22,8 @@ from pypto_ir.stmt import Function
 
 def bound_of(function: Function) -> float:
     graph = saturated(function)
-    weights = class_weights(graph)
-    return lower_bound(graph, choose(graph, TARGET, weights), TARGET, weights, DEFAULT_TRIPS)
+    choice = choose(graph, TARGET, class_weights(graph))
+    return lower_bound(graph, choice, TARGET, problem(graph, choice, TARGET).held(), DEFAULT_TRIPS)
 
 
 @pytest.mark.parametrize("name", [*FLAT, *PAGES])
@@ -58,3 +59,20 @@ def test_reported_bound_is_at_most_the_reported_cost() -> None:
     for name in ("flat.leaf", "flat.pack", "pages.args", "store.flat"):
         found = lower({**FLAT, **PAGES}[name](Draw(name, 2)), TARGET)
         assert 0 < found.lower_bound <= found.cost
+
+
+def hoistable() -> Function:
+    """A value that the author computes in every trip and that needs no more than the loads in front of the loop."""
+    b = Build()
+    x, y = b.load("x", (16, 64)), b.load("y", (16, 64))
+    with b.loop("i", 8, {"acc": x}) as (_, acc):
+        b.yields(b.let("sum", "tile.add", acc, b.let("e", "tile.exp", y)))
+    b.out(b.ended[0])
+    return b.function()
+
+
+def test_bound_is_at_most_the_cost_of_a_value_moved_out_of_a_loop() -> None:
+    function = hoistable()
+    found = lower(function, TARGET)
+    assert bound_of(function) <= found.cost < price(function, TARGET).cost
+    assert found.cost == pytest.approx(found.lower_bound)
