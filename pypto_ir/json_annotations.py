@@ -2,7 +2,8 @@
 
 `{"memory": "Vec"}` fills in where a result lies whose space is not deduced. What an annotation states must
 agree with the deduction, except on loads and creates: `{"tile": [6, 4], "dtype": "FP32"}` on a load of a [2,
-3, 4] window keeps the shape that flattening gave it (`spec/tile_ir.md` section 8).
+3, 4] window keeps the shape that flattening gave it (`spec/tile_ir.md` section 8). On ops whose type rule is
+marked as not pinned down (`OpDef.annotated`) the annotation stands.
 """
 
 from __future__ import annotations
@@ -14,9 +15,10 @@ from typing import Any
 from pypto_ir.diagnostics import declare
 from pypto_ir.expr import const_int
 from pypto_ir.json_context import Reading
+from pypto_ir.json_findings import Bad
 from pypto_ir.json_types import Written, complete, refuse_fields, tensor_view
 from pypto_ir.linear import provably_equal
-from pypto_ir.ops.registry import dims_text, kind_name
+from pypto_ir.ops.registry import dims_text, find_op, kind_name
 from pypto_ir.types import (
     INDEX,
     Dims,
@@ -40,7 +42,25 @@ _ANNOTATED = frozenset({"tile.load", "tile.create"})
 
 def merge(r: Reading, deduced: Type, w: Written, op: str | None) -> Type:
     """The type of a result from its deduction and its annotation. Raises `Bad` where they contradict each
-    other."""
+    other, unless the annotation of the op is believed."""
+    declared = find_op(op) if op is not None else None
+    if declared is None or not declared.annotated:
+        return _merge(r, deduced, w, op)
+    try:
+        return _merge(Reading(), deduced, w, op)
+    except Bad:
+        return _stated(r, deduced, w)
+
+
+def _stated(r: Reading, deduced: Type, w: Written) -> Type:
+    """The type that an annotation states; kind, shape and dtype that it leaves open are those that are deduced."""
+    kind = "tile" if isinstance(deduced, TileType) else "tensor"
+    if w.whole is not None or not isinstance(deduced, TileType | TensorType) or w.kind not in (None, kind):
+        return complete(r, w)
+    return complete(r, replace(w, kind=kind, shape=w.shape or deduced.shape, dtype=w.dtype or deduced.dtype))
+
+
+def _merge(r: Reading, deduced: Type, w: Written, op: str | None) -> Type:
     match deduced:
         case UnknownType():
             return complete(r, w)

@@ -2,7 +2,9 @@
 
 What an annotation states wins, the deduction fills what it leaves open (`spec/tile_ir.md` section 8). Where
 the two contradict each other, which is allowed only for the 2-D tile that flattening makes of a load or
-create, a warning shows both types.
+create, a warning shows both types. Then the annotation wins again, unless it states another kind, dtype or
+shape and the type rule of the op is pinned down (`OpDef.annotated` is False): `u: pl.Tile[[16, 32], ..] =
+pl.tile.exp(t)` of a [16, 64] tile is [16, 64], `u` of `pl.tile.gather_mask` what its annotation says.
 """
 
 from __future__ import annotations
@@ -15,6 +17,7 @@ from pypto_ir.diagnostics import declare
 from pypto_ir.dtypes import DType
 from pypto_ir.expr import const_int
 from pypto_ir.linear import provably_equal
+from pypto_ir.ops.registry import find_op
 from pypto_ir.printed.reading import Reading
 from pypto_ir.printed.types_reader import Annotation
 from pypto_ir.types import (
@@ -35,8 +38,9 @@ declare(P501="an annotation disagrees with the type that is deduced")
 _ANNOTATED = frozenset({"tile.load", "tile.create"})
 
 
-def merged(r: Reading, node: ast.stmt, deduced: Type, written: Annotation, op: str | None) -> Type:
-    """The type of a result; warns where annotation and deduction disagree."""
+def merged(r: Reading, node: ast.stmt, deduced: Type, written: Annotation, op: str | None, called: bool = False) -> Type:
+    """The type of a result; warns where annotation and deduction disagree. `called` says that a function of the
+    program gives the value, whose extents are those of its own parameters."""
     t = written.type
     if t == deduced or isinstance(deduced, UnknownType):
         return t
@@ -57,8 +61,19 @@ def merged(r: Reading, node: ast.stmt, deduced: Type, written: Annotation, op: s
 
         stated, found = type_text(t), type_text(deduced)
         what = op or "the value"
-        r.warn("P501", node, f"{what} gives {found}, annotated is {stated}", "the annotation is believed")
+        believed = called or _believed(op, t, deduced)
+        help = "the annotation is believed" if believed else "the type that is found is taken"
+        r.warn("P501", node, f"{what} gives {found}, annotated is {stated}", help)
+        return result if believed else deduced
     return result
+
+
+def _believed(op: str | None, stated: Type, deduced: Type) -> bool:
+    """True where a contradicted annotation stands: it only refines, or the type rule is not pinned down."""
+    from pypto_ir.verify.types import agree
+
+    declared = find_op(op) if op is not None else None
+    return agree(stated, deduced) or (declared is not None and declared.annotated)
 
 
 def _tile(d: TileType, t: TileType, written: Annotation) -> TileType:

@@ -253,7 +253,8 @@ class Statements:
             t = written.type
             deduced = self.deduced(value, where, True)
             if deduced is not t and deduced is not POISON:
-                t = merged(self.r, node, deduced, written, value.op if isinstance(value, Call) else None)
+                op = value.op if isinstance(value, Call) else None
+                t = merged(self.r, node, deduced, written, op, isinstance(value, FunctionCall | Submit))
         var = self.names.define(name, t)
         self.add(Assign((var,), value, comment=comment), node)
         return var

@@ -3,7 +3,8 @@ conditions must fit.
 
 An annotation may refine a deduced type (memory space, view, valid region) but not change its dtype or shape,
 with two exceptions (`spec/tile_ir.md` section 8): a load or create of rank > 2 may carry a 2-D type, [2, 3,
-4] as [6, 4], and a load of a rank-5 window any tile type with as many elements. Extents are compared as
+4] as [6, 4], and a load of a rank-5 window any tile type with as many elements. Ops whose type rule is marked
+as not pinned down (`OpDef.annotated`) may carry any type. Extents are compared as
 normal forms: `n + n` and `2 * n` agree, `n` and `m` do not.
 """
 
@@ -91,7 +92,7 @@ class _TypeCheck:
                 stated, deduced = targets[0].type, type_of(value)
                 # a value of dtype INDEX takes the dtype that its definition states
                 retyped = deduced == INDEX and isinstance(stated, ScalarType) and stated.dtype.is_int
-                if not retyped and not _agree(stated, deduced):
+                if not retyped and not agree(stated, deduced):
                     self.differs("T201", targets[0].name, targets[0].type, type_of(value), s, at)
             case For() | While():
                 self.loop(s, at)
@@ -114,14 +115,15 @@ class _TypeCheck:
         self.add(code, message, s, at, "state the type that is found, or change what is computed")
 
     def call(self, call: Call, target: Type | None, s: Stmt, at: StmtPath) -> None:
-        if find_op(call.op) is None:
+        declared = find_op(call.op)
+        if declared is None:
             return
         try:
             deduced = infer_call(call)
         except OpError as error:
             self.add(error.code, error.message, s, at, error.help)
             return
-        if target is None or isinstance(deduced, UnknownType) or _agree(target, deduced):
+        if target is None or declared.annotated or isinstance(deduced, UnknownType) or agree(target, deduced):
             return
         if not _flattened(call, target, deduced):
             name = s.target.name if isinstance(s, Assign) else call.op
@@ -168,18 +170,18 @@ class _TypeCheck:
                     message = f"the {what} of loop {s.var.name} is {kind_name(type_of(bound))}"
                     self.add("T204", message, s, at, "loop bounds are integers")
         for carry in s.carries:
-            if not _agree(carry.var.type, type_of(carry.init)):
+            if not agree(carry.var.type, type_of(carry.init)):
                 self.differs("T202", f"the init of carry {carry.var.name}", carry.var.type, type_of(carry.init), s, at)
         self.handed_on(tuple(c.var for c in s.carries), s.body, s, at)
         for carry, result in zip(s.carries, s.results, strict=False):
-            if not _agree(carry.var.type, result.type):
+            if not agree(carry.var.type, result.type):
                 self.differs("T202", f"result {result.name}", result.type, carry.var.type, s, at)
 
     def handed_on(self, takers: tuple[Var, ...], block: tuple[Stmt, ...], s: Stmt, at: StmtPath) -> None:
         end = terminator(block)
         if isinstance(end, Yield):
             for taker, value in zip(takers, end.values, strict=False):
-                if not _agree(taker.type, type_of(value)):
+                if not agree(taker.type, type_of(value)):
                     self.differs("T202", f"what is yielded for {taker.name}", taker.type, type_of(value), s, at)
 
     def condition(self, cond: Expr, s: Stmt, at: StmtPath) -> None:
@@ -188,8 +190,8 @@ class _TypeCheck:
             self.add("T204", message, s, at, "compare it with something")
 
 
-def _agree(a: Type, b: Type) -> bool:
-    """Same kind, dtype and shape; INDEX and INT64 scalars agree, since no cast stands between them."""
+def agree(a: Type, b: Type) -> bool:
+    """True for the same kind, dtype and shape; INDEX and INT64 scalars agree, since no cast stands between them."""
     match a, b:
         case (UnknownType(), _) | (_, UnknownType()):
             return True
@@ -200,7 +202,7 @@ def _agree(a: Type, b: Type) -> bool:
         case TensorType(shape=m, dtype=x), TensorType(shape=n, dtype=y):
             return x is y and _same_shape(m, n)
         case TupleType(items=parts), TupleType(items=others):
-            return len(parts) == len(others) and all(map(_agree, parts, others))
+            return len(parts) == len(others) and all(map(agree, parts, others))
         case ArrayType(), ArrayType():
             return a == b
     return type(a) is type(b)
@@ -211,7 +213,7 @@ def _same_shape(a: Dims, b: Dims) -> bool:
 
 
 def _fits(wanted: Type, given: Type) -> bool:
-    """Like `_agree` across a call: extents that are not constant on both sides are not compared."""
+    """Like `agree` across a call: extents that are not constant on both sides are not compared."""
     match wanted, given:
         case TileType(shape=m, dtype=x), TileType(shape=n, dtype=y):
             return x is y and len(m) == len(n) and not any(map(_disproved, m, n))
@@ -219,7 +221,7 @@ def _fits(wanted: Type, given: Type) -> bool:
             return x is y and len(m) == len(n) and not any(map(_disproved, m, n))
         case TupleType(items=parts), TupleType(items=others):
             return len(parts) == len(others) and all(map(_fits, parts, others))
-    return _agree(wanted, given)
+    return agree(wanted, given)
 
 
 def _disproved(a: Expr, b: Expr) -> bool:

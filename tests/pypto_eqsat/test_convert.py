@@ -52,15 +52,31 @@ def test_findings_in_printed_text_show_the_line(capsys: pytest.CaptureFixture[st
     assert source[len(caret) - 1 :].startswith("zz")
 
 
+def test_an_annotation_that_a_type_rule_contradicts_is_a_warning_at_its_line(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    bad, out = tmp_path / "bad.py", tmp_path / "out.py"
+    text = DUMP.read_text()
+    line = next(line for line in text.split("\n") if "pl.tile.sub(a, b)" in line)
+    bad.write_text(text.replace(line, line.replace("pl.FP32", "pl.FP16")))
+    number = text.split("\n").index(line) + 1
+    for command in (["check", str(bad)], ["optimize", str(bad), "-o", str(out)]):
+        assert main(command) == DONE
+        shown = capsys.readouterr().err
+        assert f"bad.py:{number}:" in shown and "warning[P501]" in shown and "error" not in shown
+        assert "pl.FP32" in shown and "pl.FP16" in shown
+    good = tmp_path / "good.py"
+    assert main(["optimize", str(DUMP), "-o", str(good)]) == DONE
+    assert out.read_text() == good.read_text()
+
+
 def test_findings_of_the_verifier_show_the_line(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     bad = tmp_path / "bad.py"
     text = DUMP.read_text()
     line = next(line for line in text.split("\n") if "pl.tile.sub(a, b)" in line)
-    bad.write_text(text.replace(line, line.replace("pl.FP32", "pl.FP16")))
+    bad.write_text(text.replace(line, line.replace("pl.tile.sub(a, b)", "pl.tile.sub(a, b, a)")))
     assert main(["check", str(bad)]) == REFUSED
     shown = capsys.readouterr().err
     number = text.split("\n").index(line) + 1
-    assert f"bad.py:{number}:" in shown and "warning[P501]" in shown and "error[T201]" in shown
+    assert f"bad.py:{number}:" in shown and "warning[P502]" in shown and "error[T101]" in shown
 
 
 def test_a_directory_cannot_be_written(tmp_path: Path) -> None:

@@ -12,9 +12,12 @@ import pytest
 from printed_support import function, program, text
 
 from pypto_ir.diagnostics import Diagnostic, Place, Refused, Severity
+from pypto_ir.dtypes import DType
 from pypto_ir.formats import read_document
 from pypto_ir.printed.program_reader import read_printed
 from pypto_ir.printed.source import MAX_BYTES
+from pypto_ir.stmt import Assign
+from pypto_ir.types import Memory, TileType, Type, dims, tile_type
 
 DUMPS = sorted((Path(__file__).parents[2].parent / "shared" / "dumps").glob("*.py"))
 BODY_LINE, BODY_COLUMN = 8, 9  # where the first statement of `text(..)` stands
@@ -192,11 +195,23 @@ def test_warnings(body: str, code: str, one: str, two: str) -> None:
     assert warning.severity is Severity.WARNING and warning.place.line is not None and warning.excerpt
 
 
-def test_an_annotation_is_believed_and_an_open_one_filled() -> None:
-    body = f"{LOAD}\nu: pl.Tile[[16, 32], pl.FP32, pl.Mem.Vec] = pl.tile.exp(t)\nw: pl.Tile[[16, 64], pl.FP32] = pl.tile.exp(t)"
-    types = [s.targets[0].type for s in read_printed(text(body)).program.functions[0].body]  # type: ignore[union-attr]
-    assert types[2] == types[0]
-    assert [d.value for d in types[1].shape] == [16, 32]
+def types(body: str) -> list[Type]:
+    return [s.targets[0].type for s in read_printed(text(body)).program.functions[0].body if isinstance(s, Assign)]
+
+
+def test_an_annotation_refines_and_an_open_one_is_filled() -> None:
+    body = f"{LOAD}\nu: pl.Tile[[16, 64], pl.FP32, pl.Mem.Mat] = pl.tile.exp(t)\nw: pl.Tile[[16, 64], pl.FP32] = pl.tile.exp(t)"
+    load, exp, filled = types(body)
+    assert filled == load
+    assert isinstance(exp, TileType) and exp.memory is Memory.MAT
+
+
+def test_a_contradicted_annotation_is_believed_where_the_type_rule_is_not_pinned_down() -> None:
+    stated = "pl.Tile[[16, 16], pl.FP16, pl.Mem.Vec]"
+    body = f"{LOAD}\nu: {stated} = pl.tile.exp(t)\nv: {stated} = pl.tile.gather_mask(t, mask_pattern=1)"
+    load, exp, gathered = types(body)
+    assert exp == load
+    assert gathered == tile_type(dims(16, 16), DType.FP16, Memory.VEC)
 
 
 def test_flattened_loads_are_no_warning() -> None:
