@@ -29,9 +29,9 @@ from pypto_ir.json_exprs import (
 from pypto_ir.json_findings import Bad
 from pypto_ir.json_names import POISON
 from pypto_ir.json_place import Path
-from pypto_ir.json_types import complete, read_annotation, refuse_overflow
+from pypto_ir.json_types import Written, complete, read_annotation, refuse_overflow
 from pypto_ir.ops.registry import Kind, OpDef, OpError, Role, all_ops, find_op, kind_name, type_of
-from pypto_ir.ops.rules import infer_call
+from pypto_ir.ops.rules import check_call, infer_call
 from pypto_ir.stmt import Call, Function, FunctionCall, Keywords, Literal, Submit
 from pypto_ir.types import (
     MemRef,
@@ -145,7 +145,7 @@ def _result_type(r: Reading, op: OpDef | None, call: Call, s: dict[str, Any], pa
     if op is None:
         if written is None and "let" not in s and call.op.startswith(EFFECTS):
             return UnknownType()
-        if written is None or (written.whole is None and (written.shape is None or written.dtype is None)):
+        if written is None or not _is_whole(written):
             why = f"the op {call.op[:60]} is not known" + ("; its statement gives no complete type" if "let" in s else "")
             names = [o.name for o in all_ops()]
             close = _closest(call.op, names)
@@ -157,11 +157,26 @@ def _result_type(r: Reading, op: OpDef | None, call: Call, s: dict[str, Any], pa
     try:
         deduced = infer_call(call)
     except OpError as fault:
+        if op.annotated and written is not None and _is_whole(written) and _fits_declaration(op, call):
+            return complete(r, written)  # the type rule is not pinned down: what is stated is believed
         at = (path, "args") if s["args"] else path
         r.fail(fault.code, at, fault.message, fault.help)
     if isinstance(deduced, TileType | TensorType):
         refuse_overflow(r, deduced.shape, (path, "args"))
     return deduced if written is None else merge(r, deduced, written, call.op)
+
+
+def _is_whole(w: Written) -> bool:
+    """True where an annotation states a complete type."""
+    return w.whole is not None or (w.kind is not None and w.shape is not None and w.dtype is not None)
+
+
+def _fits_declaration(op: OpDef, call: Call) -> bool:
+    try:
+        check_call(op, call)
+    except OpError:
+        return False
+    return True
 
 
 def _closest(word: str, words: list[str]) -> str | None:

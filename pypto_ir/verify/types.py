@@ -17,7 +17,7 @@ from pypto_ir.dtypes import DType
 from pypto_ir.expr import Expr, MakeTuple, Var, dtype_of
 from pypto_ir.linear import provably_equal
 from pypto_ir.ops.registry import OpError, find_op, kind_name, type_of
-from pypto_ir.ops.rules import infer_call
+from pypto_ir.ops.rules import check_call, infer_call
 from pypto_ir.stmt import (
     Assign,
     Call,
@@ -119,11 +119,14 @@ class _TypeCheck:
         if declared is None:
             return
         try:
+            if declared.annotated and target is not None and not isinstance(target, UnknownType):
+                check_call(declared, call)
+                return  # the type rule is not pinned down: what is stated is believed
             deduced = infer_call(call)
         except OpError as error:
             self.add(error.code, error.message, s, at, error.help)
             return
-        if target is None or declared.annotated or isinstance(deduced, UnknownType) or agree(target, deduced):
+        if target is None or isinstance(deduced, UnknownType) or agree(target, deduced):
             return
         if not _flattened(call, target, deduced):
             name = s.target.name if isinstance(s, Assign) else call.op

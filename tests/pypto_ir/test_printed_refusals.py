@@ -14,10 +14,14 @@ from printed_support import function, program, text
 from pypto_ir.diagnostics import Diagnostic, Place, Refused, Severity
 from pypto_ir.dtypes import DType
 from pypto_ir.formats import read_document
+from pypto_ir.json_reader import read_program
+from pypto_ir.json_writer import write_program
 from pypto_ir.printed.program_reader import read_printed
+from pypto_ir.printed.program_writer import write_text
 from pypto_ir.printed.source import MAX_BYTES
 from pypto_ir.stmt import Assign
 from pypto_ir.types import Memory, TileType, Type, dims, tile_type
+from pypto_ir.verify import verify_program
 
 DUMPS = sorted((Path(__file__).parents[2].parent / "shared" / "dumps").glob("*.py"))
 BODY_LINE, BODY_COLUMN = 8, 9  # where the first statement of `text(..)` stands
@@ -212,6 +216,22 @@ def test_a_contradicted_annotation_is_believed_where_the_type_rule_is_not_pinned
     load, exp, gathered = types(body)
     assert exp == load
     assert gathered == tile_type(dims(16, 16), DType.FP16, Memory.VEC)
+
+
+BELIEVED = {
+    "P501": f"{LOAD}\nv: pl.Tile[[16, 16], pl.FP16, pl.Mem.Vec] = pl.tile.gather_mask(t, mask_pattern=1)",
+    "P502": "v: pl.Tensor[[64, 64], pl.FP32] = pl.tensor.add(x, y)\nw: pl.Tensor[[64, 64], pl.FP32] = pl.tensor.exp(v)",
+}
+
+
+@pytest.mark.parametrize("code", BELIEVED)
+def test_what_is_believed_passes_the_verifier_and_is_kept_in_program_files(code: str) -> None:
+    source = text(BELIEVED[code], params="x: pl.Tensor[[64, 64], pl.FP32], y: pl.Tensor[[3, 64], pl.FP32]")
+    printed = read_printed(source, "p.py")
+    assert [w.code for w in printed.warnings] == [code]
+    assert verify_program(printed.program) == []
+    assert write_text(printed.program) == source
+    assert read_program(write_program(printed.program)) == printed.program
 
 
 def test_flattened_loads_are_no_warning() -> None:
