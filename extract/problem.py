@@ -113,7 +113,7 @@ def problem(graph: Graph, choice: Choice, target: Target, default_trips: int = D
     builder.build()
     out = builder.out
     fixed = price(skeleton(graph.encoded.function), target, default_trips)
-    # price numbers regions in the same order: a block before the blocks inside it, then-arm before else-arm
+    # price numbers regions in the same order, and has none for an absent else-arm
     out.loads = [ZERO] * len(places.items)
     for number, region in zip(_priced_regions(graph, places), fixed.regions, strict=True):
         out.loads[number] = out.loads[number] + region.cycles
@@ -122,15 +122,9 @@ def problem(graph: Graph, choice: Choice, target: Target, default_trips: int = D
 
 def _priced_regions(graph: Graph, places: Regions) -> list[int]:
     """The regions in the order in which `price` lists them: no region for an absent else-arm."""
-    order = [0]
-    for s in walk(graph.encoded.function.body):
-        if isinstance(s, For | While):
-            order.append(places.blocks[(id(s), 0)])
-        elif isinstance(s, If):
-            order.append(places.blocks[(id(s), 0)])
-            if s.orelse is not None:
-                order.append(places.blocks[(id(s), 1)])
-    return order
+    branches = [s for s in walk(graph.encoded.function.body) if isinstance(s, If)]
+    absent = {places.blocks[(id(s), 1)] for s in branches if s.orelse is None}
+    return [r for r in range(len(places.items)) if r not in absent]
 
 
 def handover_class(h: int) -> int:
