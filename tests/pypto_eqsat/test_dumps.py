@@ -1,0 +1,177 @@
+"""The printed reference programs through the whole pipeline: 2-D, no dearer than upstream's answer, equal, and the rest untouched."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from helpers import SHARED, assert_all_2d, cost
+
+from extract.legal import is_two_d
+from extract.price import price_program
+from extract.target import load_target
+from pypto_eqsat.cli import DONE, REFUSED, main
+from pypto_eqsat.driver import optimize
+from pypto_ir.diagnostics import Refused
+from pypto_ir.formats import read_any, write_as
+from pypto_ir.interp.compare import equivalent
+from pypto_ir.printed.program_reader import read_printed
+from pypto_ir.stmt import Program
+
+DUMPS = SHARED / "dumps"
+NAMES = sorted(path.stem for path in DUMPS.glob("*.py") if ".flattened" not in path.name)
+TWINS = sorted(path.name.removesuffix(".flattened.py") for path in DUMPS.glob("*.flattened.py"))
+#: their batched products may wait for rules of their own
+BATCHED = ("batched_products", "converted")
+#: N-D windows that upstream rejects
+REJECTED = ("views_nd",)
+#: where the rules find a cheaper program, of those that upstream leaves alone
+GAINS = {"cube_spaces": ["views"], "partial_products": ["rows"], "sort_gather": ["pick"]}
+UNCHANGED = [name for name in NAMES if name not in (*TWINS, *REJECTED, *GAINS)]
+SECONDS = 2.0
+
+
+def text_of(name: str) -> str:
+    return (DUMPS / f"{name}.py").read_bytes().decode()
+
+
+def dump(name: str) -> Program:
+    return read_any(text_of(name), f"{name}.py")
+
+
+def functions_of(text: str) -> dict[str, str]:
+    """The text of every function by its name."""
+    parts = re.split(r"(?m)^    (?=@pl\.function)", text)[1:]
+    return {re.search(r"    def (\w+)\(", part).group(1): part.rstrip("\n") for part in parts}  # type: ignore[union-attr]
+
+
+def only(program: Program, name: str) -> Program:
+    """The program with one of its functions."""
+    return replace(program, functions=tuple(f for f in program.functions if f.name == name))
+
+
+def assert_lowered(before: Program, after: Program) -> None:
+    """A legal 2-D program that computes the same, that reads back from its text, and that a second run leaves alone."""
+    assert_all_2d(after)
+    verdict = equivalent(before, after, seeds=range(3), seconds=SECONDS)
+    assert verdict.equal, verdict.difference
+    for name, covered in verdict.covered.items():
+        # random numbers have no meaning of their own
+        assert covered.runs or any("tile.random" in reason for reason in covered.refused), name
+    text = write_as(after, "text")
+    printed = read_printed(text, "after.py")
+    assert printed.warnings == ()
+    assert write_as(printed.program, "text") == text
+    assert write_as(optimize(printed.program, validate=False).program, "text") == text
+
+
+def test_the_lists_name_every_dump() -> None:
+    assert len(NAMES) == 27 and len(TWINS) == 13
+    assert {*BATCHED} <= {*TWINS} and {*GAINS, *REJECTED} <= {*NAMES}
+
+
+@pytest.mark.parametrize("name", [name for name in TWINS if name not in BATCHED])
+def test_a_dump_becomes_a_2d_program_that_costs_no_more_than_its_twin(name: str) -> None:
+    before, twin = dump(name), dump(f"{name}.flattened")
+    result = optimize(before)
+    assert result.diagnostics == () and not result.limit_hit
+    assert_lowered(before, result.program)
+    target = load_target(before.target)
+    ours, theirs = price_program(result.program, target), price_program(twin, target)
+    assert ours.keys() == theirs.keys()
+    assert sum(p.cost for p in ours.values()) <= sum(p.cost for p in theirs.values()) * (1 + 1e-9)
+    assert all(ours[f].cost <= theirs[f].cost * (1 + 1e-9) for f in ours)
+    assert result.stats["cost"] == pytest.approx(sum(p.cost for p in ours.values()))
+
+
+@pytest.mark.parametrize("name", TWINS)
+def test_upstreams_answer_computes_the_same_as_its_input(name: str) -> None:
+    verdict = equivalent(dump(name), dump(f"{name}.flattened"), seeds=range(2), seconds=0.5)
+    assert verdict.equal, verdict.difference
+
+
+@pytest.mark.parametrize("name", BATCHED)
+def test_a_batched_product_is_lowered_or_refused_by_name(name: str) -> None:
+    before = dump(name)
+    try:
+        result = optimize(before)
+    except Refused as refused:
+        assert any(d.code == "L104" and "tile.batch_matmul" in d.message for d in refused.diagnostics)
+        assert all(d.code.startswith("L") and d.place.function for d in refused.diagnostics)
+    else:
+        assert_lowered(before, result.program)
+        assert cost(result.program) <= cost(dump(f"{name}.flattened")) * (1 + 1e-9)
+
+
+def test_what_surrounds_a_batched_product_is_lowered() -> None:
+    """The RMS norm of `converted`, outlined by upstream: the Out parameter is returned and the store is unused."""
+    before = dump("converted")
+    alone = only(before, "norms")
+    twin = only(dump("converted.flattened"), "norms")
+    result = optimize(alone)
+    assert_lowered(alone, result.program)
+    assert cost(result.program) <= cost(twin) * (1 + 1e-9)
+    text = write_as(result.program, "text")
+    assert "pl.dynamic" in text and text.endswith("        return nrm__iter_v1")
+
+
+@pytest.mark.parametrize("name", REJECTED)
+def test_windows_that_upstream_rejects_are_lowered_or_refused_with_codes(name: str) -> None:
+    before = dump(name)
+    try:
+        result = optimize(before)
+    except Refused as refused:
+        assert {d.code for d in refused.diagnostics} == {"L104"}
+        assert all("tile.slice" in d.message and d.place.function == "windows" for d in refused.diagnostics)
+    else:
+        assert_lowered(before, result.program)
+
+
+@pytest.mark.parametrize("name", UNCHANGED)
+def test_a_dump_with_nothing_to_gain_comes_back_byte_for_byte(name: str) -> None:
+    before = dump(name)
+    result = optimize(before)
+    assert result.program is before
+    assert write_as(result.program, "text") == text_of(name)
+    assert result.diagnostics == ()
+
+
+@pytest.mark.parametrize("name", GAINS)
+def test_a_gain_in_a_2d_dump_is_a_legal_cheaper_program(name: str) -> None:
+    before = dump(name)
+    result = optimize(before)
+    assert_lowered(before, result.program)
+    assert [f for f, s in result.stats["functions"].items() if s["changed"]] == GAINS[name]
+    assert all(result.stats["functions"][f]["cost"] < result.stats["functions"][f]["input_cost"] for f in GAINS[name])
+
+
+@pytest.mark.parametrize("name", [name for name in NAMES if name not in (*BATCHED, *REJECTED)])
+def test_functions_with_nothing_to_gain_keep_every_byte(name: str) -> None:
+    before = dump(name)
+    result = optimize(before, validate=False)
+    old, new = functions_of(text_of(name)), functions_of(write_as(result.program, "text"))
+    assert list(old) == list(new) == [f.name for f in before.functions]
+    for f in before.functions:
+        changed = f.name in result.functions and result.functions[f.name].changed
+        assert (old[f.name] == new[f.name]) is not changed
+        nd = f.in_core and not is_two_d(f)
+        assert not changed or nd or result.functions[f.name].cost < result.functions[f.name].input_cost
+
+
+def test_from_file_to_file_on_the_command_line_as_in_the_library(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    for name in NAMES:
+        out = tmp_path / f"{name}.out.py"
+        code = main(["optimize", "--no-validate", str(DUMPS / f"{name}.py"), "-o", str(out)])
+        shown = capfd.readouterr()
+        assert shown.out == ""
+        if code == REFUSED:
+            assert name in (*BATCHED, *REJECTED)
+            assert f"{name}.py:" in shown.err and "error[L104]" in shown.err and "^" in shown.err and not out.exists()
+            continue
+        assert code == DONE and shown.err == ""
+        result = optimize(dump(name), validate=False)
+        assert out.read_bytes().decode() == write_as(result.program, "text")
+        assert main(["check", "--2d", str(out)]) == DONE
+        assert capfd.readouterr().out.endswith(", 2-D\n")
