@@ -14,6 +14,7 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import partial
 
+from egraph_rules import forms
 from egraph_rules.buffers import EVERYTHING, written
 from egraph_rules.encode import is_store, is_value
 from egraph_rules.graph import Graph
@@ -22,6 +23,7 @@ from extract.elaborate import Elaborator, Frame, Instance, NotAvailable
 from extract.machine import store_pages
 from extract.plan import Plan
 from pypto_ir.expr import Expr, MakeTuple, Var, transform
+from pypto_ir.linear import provably_equal
 from pypto_ir.stmt import (
     Assign,
     Block,
@@ -44,7 +46,7 @@ from pypto_ir.stmt import (
     Yield,
     terminator,
 )  # fmt: skip
-from pypto_ir.types import TileType
+from pypto_ir.types import TileType, same_dim, with_valid
 
 __all__ = ["NotAvailable", "emit"]
 
@@ -209,12 +211,13 @@ class _Emitter:
         result = []
         for (form, b), value in zip(self.parts(h), values, strict=True):
             if form == "flat":
-                result.append(_retyped(var, value))
+                tile = isinstance(var.type, TileType) and isinstance(value, Var) and isinstance(value.type, TileType)
+                result.append(_retyped(var.name, value, forms.flat_type(var.type)) if tile else var)  # type: ignore[arg-type]
                 at.bind(result[-1])
             else:
                 name = at.names.derived(var.name, str(b))
-                assert isinstance(value, Var)
-                result.append(Var(name, value.type))
+                assert isinstance(var.type, TileType)
+                result.append(_retyped(name, value, forms.page_type(var.type)))
                 at.bind(result[-1])
                 family = self.graph.families[self.encoded.numbers[var.name]]
                 at.frames[-1].pages[((family, at.frames[-1].region), b)] = result[-1]
@@ -301,6 +304,10 @@ class _Emitter:
         return self.expr(value)
 
 
-def _retyped(var: Var, value: Expr) -> Var:
-    """A carried name or result with the type of the tile that it now holds."""
-    return Var(var.name, value.type) if isinstance(value, Var) and isinstance(value.type, TileType) else var
+def _retyped(name: str, value: Expr, wanted: TileType) -> Var:
+    """A carried name or result with the layout of the tile that it now holds, and the valid region that the author's type states: a
+    result may promise less than what one arm hands on."""
+    assert isinstance(value, Var) and isinstance(value.type, TileType)
+    if all(same_dim(a, b) or provably_equal(a, b) for a, b in zip(value.type.valid, wanted.valid, strict=True)):
+        return Var(name, value.type)
+    return Var(name, with_valid(value.type, wanted.valid))

@@ -130,7 +130,7 @@ def parser() -> argparse.ArgumentParser:
     optimize.add_argument("--time-limit", metavar="SECONDS", type=_seconds, help="stop searching after this time (exit code 3)")
     optimize.add_argument("--stats", metavar="FILE", help="write cost, bounds, times and what was validated as JSON")
     optimize.add_argument("--no-validate", action="store_true", help="do not interpret input and output to compare them")
-    optimize.add_argument("--validate-seconds", metavar="SECONDS", type=_seconds, help="time for that comparison")
+    optimize.add_argument("--validate-seconds", metavar="SECONDS", type=_seconds, help="time for that comparison (default: 0.25)")
     optimize.set_defaults(command=_command("optimize"))
 
     convert = commands.add_parser("convert", help="write a program in the other form, JSON or printed", allow_abbrev=False)

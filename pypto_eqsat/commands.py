@@ -52,6 +52,10 @@ class Source:
             raise Refused(self.located(refused.diagnostics)) from None
 
 
+#: seconds that a command compares input and output by runs; the library's own default is the shortest that runs everything once
+VALIDATE_SECONDS = 0.25
+
+
 def load(path: str) -> Source:
     """The program of a file or of standard input, in either form, not verified yet; what its reader warns of
     is printed."""
@@ -92,8 +96,8 @@ def optimize(arguments: argparse.Namespace) -> int:
         "time_limit": arguments.time_limit,
         "validate": not arguments.no_validate,
     }
-    if arguments.validate_seconds is not None:
-        options["validate_seconds"] = arguments.validate_seconds
+    seconds = arguments.validate_seconds
+    options["validate_seconds"] = VALIDATE_SECONDS if seconds is None else seconds
     with source.locating():
         result = optimize_program(source.program, **options)
     report(source.located(result.diagnostics))

@@ -130,7 +130,7 @@ def test_program_without_in_core_functions_costs_nothing() -> None:
 
 
 def test_validation_says_what_it_ran() -> None:
-    validated = optimize(kernel("add_3d")).stats["validated"]
+    validated = optimize(kernel("add_3d"), validate_seconds=5.0).stats["validated"]
     assert validated["equal"] is True
     (covered,) = validated["functions"].values()
     assert covered["complete"] is True
