@@ -30,7 +30,7 @@ class Solution:
 
 def solve(problem: Problem, seconds: float, start: list[int] | None = None) -> Solution | None:
     """The best choice within a time limit, or None where none was found; `start` is a choice to improve on."""
-    model = _Model(problem)
+    model = Model(problem)
     if start is not None:
         model.hint(start)
     return model.solve(seconds)
@@ -61,7 +61,9 @@ def realized(problem: Problem, chosen: list[int]) -> list[int]:
     return order
 
 
-class _Model:
+class Model:
+    """The problem as a CP-SAT model, which can be solved again after choices were ruled out."""
+
     def __init__(self, problem: Problem) -> None:
         from ortools.sat.python import cp_model
 
@@ -138,6 +140,11 @@ class _Model:
         bound = max(0.0, solver.best_objective_bound) * self.scale
         bound = min(cost, bound) if bound < inf else 0.0
         return Solution(tuple(order), cost, bound, status == self.cp.OPTIMAL)
+
+    def forbid(self, chosen: tuple[int, ...]) -> None:
+        """Rule out one choice."""
+        members = set(chosen)
+        self.model.add_bool_or([var.negated() if i in members else var for i, var in enumerate(self.take)])
 
     def cut(self, circle: list[int]) -> None:
         """Some member of a set of candidates that serve only each other must be served by others."""

@@ -9,31 +9,24 @@ from dataclasses import dataclass, field
 
 from egraph_rules.engine import Limits, Report, UnsoundRule
 from egraph_rules.graph import Graph, saturated
-from extract.allocate import Allocation, allocate, capacity_faults
+from extract.allocate import Allocation
 from extract.bound import lower_bound
 from extract.choice import FORMS, Form, choose
-from extract.cleanup import without_dead_tiles
 from extract.decide import SOLVE_SECONDS, decide
-from extract.emit import NotAvailable, emit
 from extract.exact import realized
 from extract.explain import obstacles
-from extract.gaps import packed
+from extract.fit import all_emitted, any_that_fits, first_that_fits, internal
 from extract.legal import is_two_d, refusals
-from extract.plan import greedy, plan
+from extract.plan import greedy
 from extract.price import Price, price
-from extract.problem import Problem, problem
-from extract.repair import linear
+from extract.problem import problem
 from extract.target import Target
 from extract.trips import DEFAULT_TRIPS
 from extract.weights import class_weights
-from pypto_ir.diagnostics import Diagnostic, Place, Refused, declare
+from pypto_ir.diagnostics import Refused, declare
 from pypto_ir.stmt import Function
 
-declare(
-    X001="a rewrite rule united values of different shapes",
-    X002="a chosen value cannot be emitted where it is needed",
-    L106="no choice was found in time",
-)
+declare(X001="a rewrite rule united values of different shapes")
 
 
 @dataclass(slots=True)
@@ -110,7 +103,7 @@ def _lower_once(
     try:
         graph = saturated(function, aliased, limits, without)
     except UnsoundRule as error:
-        raise Refused([_internal("X001", function, str(error))]) from error
+        raise Refused([internal("X001", function, str(error))]) from error
     clock.lap("saturate")
     weights = class_weights(graph, default_trips)
     free = choose(graph, target, weights)
@@ -123,14 +116,17 @@ def _lower_once(
     decision = decide(question, choices, lower_bound(graph, free, target, question.held(), default_trips), solve_seconds)
     clock.lap("choose")
     started = [chosen for chosen in (greedy(question, c) for c in choices) if len(realized(question, chosen)) == len(chosen)]
-    emitted = _all_emitted(question, [decision.chosen, *started])
+    emitted = all_emitted(question, [decision.chosen, *started])
     clock.lap("emit")
     before = price(function, target, default_trips)
     priced = [(function, before)] if is_two_d(function) else []
     priced += [(f, price(f, target, default_trips)) for f in emitted]
     priced.sort(key=lambda pair: pair[1].cost)
     clock.lap("price")
-    chosen, chosen_price, allocation = first_that_fits(priced, target)
+    try:
+        chosen, chosen_price, allocation = first_that_fits(priced, target)
+    except Refused as refused:
+        chosen, chosen_price, allocation = any_that_fits(question, target, default_trips, solve_seconds, refused)
     clock.lap("allocate")
     cost = chosen_price.cost
     own = all(question.candidates[i].own for i in decision.chosen)
@@ -141,65 +137,8 @@ def _lower_once(
     )  # fmt: skip
 
 
-def first_that_fits(priced: list[tuple[Function, Price]], target: Target) -> tuple[Function, Price, Allocation]:
-    """The first function whose tiles the target can hold. Raises `Refused` with what is too large in the very
-    first one where no function fits."""
-    faults: list[Diagnostic] = []
-    for function, its_price in priced:
-        allocation = allocate(function, target)
-        if allocation.fits:
-            return function, its_price, allocation
-        faults = faults or capacity_faults(function, allocation)
-    raise Refused(faults)
-
-
-def _all_emitted(question: Problem, attempts: list[list[int]]) -> list[Function]:
-    """The functions of the choices, each once, that no read of an overwritten tile rules out. Raises `Refused` where all are ruled
-    out."""
-    found: list[Function] = []
-    reasons: list[Refused] = []
-    tried: set[tuple[int, ...]] = set()
-    for chosen in attempts:
-        key = tuple(sorted(chosen))
-        if (question.roots and not chosen) or key in tried:
-            continue
-        tried.add(key)
-        try:
-            found.append(_emitted(question, chosen))
-        except Refused as refused:
-            if any(d.code not in ("V202", "V203") for d in refused.diagnostics):
-                raise
-            reasons.append(refused)
-    if reasons and not found:
-        raise reasons[-1]
-    if not found:
-        place = Place(function=question.graph.encoded.function.name)
-        raise Refused([Diagnostic("L106", "no choice was found in the time that the solver had", place, "give it more time")])
-    return found
-
-
-def _emitted(question: Problem, chosen: list[int]) -> Function:
-    """The function of a choice, without dead tiles and with the copies that it needs."""
-    function = question.graph.encoded.function
-    try:
-        emitted = without_dead_tiles(emit(question.graph, question.choice, plan(question, chosen)))
-    except NotAvailable as error:
-        raise Refused([_internal("X002", function, str(error))]) from error
-    for repair in (packed, linear):
-        emitted, problems = repair(emitted)
-        if problems:
-            raise Refused(problems)
-    return emitted
-
-
 def _rows(graph: Graph) -> int:
     return graph.node_count
-
-
-def _internal(code: str, function: Function, message: str) -> Diagnostic:
-    return Diagnostic(
-        code, message.strip(), Place(function=function.name), "this is a fault of the optimiser: please report it with the program"
-    )
 
 
 class _Clock:

@@ -16,7 +16,7 @@ from memory_machine import MemoryMachine
 
 from extract import placement
 from extract.allocate import Allocation, allocate, capacity_faults
-from extract.lower import first_that_fits
+from extract.fit import first_that_fits
 from extract.placement import Item, height_of, place
 from extract.price import price
 from extract.target import Target, load_target
