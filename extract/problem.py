@@ -143,8 +143,8 @@ class _Builder:
         self.graph, self.places = out.graph, out.regions
         self.anchors: dict[tuple[int, int], int] = {}
         self.first: dict[tuple[int, int], int] = {}
-        self.pending: list[Demand] = []
-        self.seen: dict[Demand, None] = {}
+        self.legal: dict[tuple[int, int], dict[int, None]] = {}
+        self.pending: list[tuple[Demand, bool]] = []
 
     def build(self) -> None:
         """Find the places where classes may be asked for, until no demand moves a place forward; then write the candidates."""
@@ -152,17 +152,16 @@ class _Builder:
         self.collect_roots()
         moved = True
         while moved:
-            moved = False
-            self.seen, self.pending = {}, list(self.out.roots)
+            moved, seen = False, set[tuple[Demand, bool]]()
+            self.legal, self.pending = {}, [(d, True) for d in self.out.roots]
             for h in range(len(self.graph.encoded.handovers)):
                 for form in FORMS:
-                    self.pending.extend(self.oblige(h, form))
+                    self.pending.extend((d, True) for d in self.oblige(h, form))
             while self.pending:
-                d = self.pending.pop()
-                if d in self.seen:
-                    continue
-                self.seen[d] = None
-                moved |= self.visit(d)
+                asked = self.pending.pop()
+                if asked not in seen:
+                    seen.add(asked)
+                    moved |= self.visit(*asked)
         self.write_handovers()
         for c, region in sorted(self.first, key=lambda k: (self.first[k], k)):
             self.write(c, region)
@@ -239,47 +238,52 @@ class _Builder:
 
     # where classes may stand
 
-    def visit(self, d: Demand) -> bool:
-        """Note that a class may be asked for, and ask for what its options read; True where a place moved forward."""
+    def visit(self, d: Demand, sure: bool) -> bool:
+        """Note that a class may be asked for, and ask for what its options read; True where a place moved forward. `sure` tells that
+        the author's program computes the class whenever it comes to where it is asked for."""
         moved = False
         for number, option in enumerate(self.out.choice.options.get(d.c, ())):
-            for region in self.legal_regions(option.node, d):
+            for region, computed in self.legal_regions(option.node, d, sure).items():
                 place = self.place(d, region)
+                self.legal.setdefault((d.c, region), {})[number] = None
                 if place < self.first.get((d.c, region), place + 1):
                     self.first[(d.c, region)] = place
                     moved = True
-                self.pending.extend(self.reads(d.c, number, region, self.first[(d.c, region)]))
+                self.pending.extend((read, computed) for read in self.reads(d.c, number, region, self.first[(d.c, region)]))
         return moved
 
     def reads(self, c: int, number: int, region: int, position: int) -> list[Demand]:
         node = self.out.choice.options[c][number].node
         leaf = leaf_form(self.graph, node)
         if leaf is not None:
-            self.pending.extend(self.oblige(*leaf))
+            self.pending.extend((d, True) for d in self.oblige(*leaf))
             return [Demand(form_class(*leaf), 0, 0)]
         consumed = written_operands(self.graph, node)
         return [Demand(child, region, position, i in consumed) for i, child in enumerate(node.children)]
 
-    def legal_regions(self, node: ENode, d: Demand) -> list[int]:
+    def legal_regions(self, node: ENode, d: Demand, sure: bool) -> dict[int, bool]:
         """The regions in which a node may be materialised for a demand: its own, and those around as far as what it names is seen and
-        nothing partial leaves a branch, or a loop that may not run."""
+        nothing partial leaves a branch, or a loop that may not run. With each, whether the author's program computes the class
+        whenever it comes there."""
         if node.name in ("Leaf2", "LeafEach"):
             at = self.places.defined[self.graph.tables.leaves[node.data[0]].name]
-            return [at[0]] if self.places.inside(d.region, at[0]) else []
+            return {at[0]: True} if self.places.inside(d.region, at[0]) else {}
         if node.name in ("Store2", "StoreEach"):
-            return [d.region]
-        result: list[int] = []
+            return {d.region: sure}
+        result: dict[int, bool] = {}
         free, total = True, self.total(node)
         around = self.places.ancestors(d.region)
         # nothing moves into a region from where the author computes it: a value that two arms read would be written twice
         own = next((i for i, r in enumerate(around) if self.anchored(d, r)), 0)
         for i, region in enumerate(around):
             # where the author computes the value, so may we, whatever lies between
-            allowed = i >= own and (free or (d.c, region) in self.anchors)
+            here = (d.c, region) in self.anchors
+            allowed = i >= own and (here or (free and (total or sure)))
             if allowed and self.available(node, region, self.place(d, region)):
-                result.append(region)
+                result[region] = sure or here
             # out of a loop goes what it would compute anew in every trip, if it can be computed at all; out of an arm goes nothing
-            free = free and self.places.items[region].loop and (total or self.places.items[region].sure)
+            free = free and self.places.items[region].loop
+            sure = sure and self.places.items[region].sure
         return result
 
     def anchored(self, d: Demand, region: int) -> bool:
@@ -340,7 +344,7 @@ class _Builder:
     def write(self, c: int, region: int) -> None:
         place = self.first[(c, region)]
         for number, option in enumerate(self.out.choice.options[c]):
-            if region not in self.legal_regions(option.node, Demand(c, region, place)):
+            if number not in self.legal[(c, region)] or region not in self.legal_regions(option.node, Demand(c, region, place), True):
                 continue
             own = (c, region) in self.anchors and self.anchors[(c, region)] == place
             wanted = tuple(self.reads(c, number, region, place))
