@@ -21,14 +21,14 @@ from egraph_rules.values import Encoded
 from extract.price import ARM_TRIPS
 from extract.trips import DEFAULT_TRIPS, Interval, interval, loop_range, parameter_ranges, trips
 from pypto_ir.expr import Expr, Var, const_int, variables
-from pypto_ir.stmt import Assign, Block, Call, For, FunctionCall, If, Scope, Stmt, Submit, While
+from pypto_ir.stmt import Assign, Block, Break, Call, Continue, For, FunctionCall, If, Scope, Stmt, Submit, While, walk
 from pypto_ir.types import ScalarType, type_exprs
 
 
 @dataclass(slots=True)
 class Region:
     """`owner` is the position of the statement that holds the block in region `parent`, `end` that behind its last statement; `trips`
-    are the runs for one run of the function; `sure` tells that it runs at least once whenever its parent does, `loop` that it is a
+    are the runs for one run of the function; `sure` tells that it runs through at least once whenever its parent does, `loop` that it is a
     loop's body."""
 
     parent: int
@@ -193,9 +193,9 @@ class _Walk:
 
 
 def _runs(s: For, ranges: dict[str, Interval]) -> bool:
-    """True where a loop with a positive constant step provably runs at least once."""
+    """True where the body of a loop with a positive constant step provably runs through at least once."""
     step = const_int(s.step)
-    if step is None or step <= 0:
+    if step is None or step <= 0 or any(isinstance(inner, Break | Continue) for inner in walk(s.body)):
         return False
     last_start, first_stop = interval(s.start, ranges)[1], interval(s.stop, ranges)[0]
     return last_start is not None and first_stop is not None and last_start < first_stop

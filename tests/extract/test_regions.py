@@ -8,7 +8,7 @@ from egraph_rules.encode import encode
 from egraph_rules.tables import LoadEntry
 from extract.regions import Regions, free_dims, regions
 from pypto_ir.expr import Binary, Expr, Var, index
-from pypto_ir.stmt import Assign, Function, If, Stmt, walk
+from pypto_ir.stmt import Assign, Break, Continue, Function, If, Stmt, walk
 from pypto_ir.types import INDEX, ScalarType
 
 SHAPE = (16, 64)
@@ -189,6 +189,17 @@ def test_a_loop_is_sure_where_its_bounds_say_that_it_runs() -> None:
     assert loop_region(0, (1, 8))[1] and loop_region((0, 2), (3, 8))[1]
     assert not loop_region(3, 3)[1]
     assert not loop_region(0, (0, 8))[1] and not loop_region((0, 3), (3, 8))[1]
+
+
+def test_a_loop_that_may_be_left_early_is_not_sure() -> None:
+    for left in (Break(), Continue()):
+        b = Build()
+        x = b.load("x", SHAPE)
+        with b.loop("i", 4) as i:
+            b.put(If(Binary("eq", i, index(0)), (left,)))
+            b.let("y", "tile.exp", x)
+        b.out(x)
+        assert not measured(b.function()).items[1].sure
 
 
 def test_trips_multiply_inwards_and_an_arm_runs_every_other_time() -> None:
