@@ -184,7 +184,9 @@ def main(argv: list[str]) -> int:
         "`check`": ("check", str(arguments.kernels / "rmsnorm_4d.json")),
     }
     found = {what: loaded(*command)[1] for what, command in light.items()}
-    rows = [*starting(rounds, arguments.kernels), *sizes(5 * rounds)]
+    from benchmarks.reading import reading
+
+    rows = [*starting(rounds, arguments.kernels), *sizes(5 * rounds), *reading(rounds)]
     text = "\n".join(
         [
             f"{processor()}, {os.cpu_count()} cores, {platform.system()}; "

@@ -6,9 +6,14 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks import reading
 from benchmarks.performance import BATCHES, Row, alternating, batched_program, loaded, main
+from benchmarks.reading import printed_program
 from pypto_eqsat import optimize
 from pypto_ir.json_reader import read_program
+from pypto_ir.printed.program_reader import read_printed
+from pypto_ir.printed.program_writer import write_text
+from pypto_ir.verify import verify_program
 
 EXAMPLE = str(Path(__file__).parents[1] / "examples" / "scale_add.json")
 
@@ -52,3 +57,18 @@ def test_help_of_the_benchmark_says_what_it_writes(capsys: pytest.CaptureFixture
     with pytest.raises(SystemExit):
         main(["--help"])
     assert "--dry-run" in capsys.readouterr().out
+
+
+def test_the_printed_program_that_is_read_is_canonical_and_as_large_as_real_dumps() -> None:
+    text = printed_program()
+    assert 1e6 <= len(text) < 1.1e6
+    printed = read_printed(text)
+    assert len(printed.program.functions) == 50 and printed.warnings == () and verify_program(printed.program) == []
+    assert write_text(printed.program) == text
+
+
+def test_reading_rows_have_the_promised_bounds(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reading, "FUNCTIONS", 4)
+    rows = list(reading.reading(1))
+    assert [row.bound for row in rows] == [6.0, None, *[reading.LINEAR] * 4]
+    assert all(row.ratio > 0 for row in rows)
