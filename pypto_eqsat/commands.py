@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import argparse
 import difflib
+import hashlib
 import json
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from pypto_eqsat.cli import DONE, LIMIT, REFUSED, report
@@ -98,7 +99,7 @@ def optimize(arguments: argparse.Namespace) -> int:
     }
     seconds = arguments.validate_seconds
     options["validate_seconds"] = VALIDATE_SECONDS if seconds is None else seconds
-    with source.locating():
+    with source.locating(), reproducing(source.program):
         result = optimize_program(source.program, **options)
     report(source.located(result.diagnostics))
     format = format_of_path(output) or source.document.format
@@ -106,6 +107,29 @@ def optimize(arguments: argparse.Namespace) -> int:
     if stats is not None:
         write_atomically(stats, (json.dumps(result.stats, indent=1, ensure_ascii=False) + "\n").encode())
     return LIMIT if result.limit_hit else DONE
+
+
+@contextmanager
+def reproducing(program: Program) -> Iterator[None]:
+    """Keep the program of a fault inside the optimiser (a diagnostic with an X-code) in a file of the current folder, named after its
+    content, and say where it is."""
+    try:
+        yield
+    except Refused as refused:
+        if not any(d.code.startswith("X") for d in refused.diagnostics):
+            raise
+        from pypto_ir.json_writer import write_program
+
+        data = write_program(program).encode()
+        path = f"pypto-eqsat-{hashlib.sha256(data).hexdigest()[:12]}.json"
+        try:
+            check_writable(path)
+            write_atomically(path, data)
+            help = f"this is a fault of the optimiser: please report it with {path}, which holds the program"
+        except UsageFault as fault:
+            help = f"this is a fault of the optimiser: please report it with the program ({fault.diagnostic.message})"
+        found = [replace(d, help=help) if d.code.startswith("X") else d for d in refused.diagnostics]
+        raise Refused(found) from None
 
 
 def convert(arguments: argparse.Namespace) -> int:
