@@ -86,6 +86,13 @@ def test_a_dump_becomes_a_2d_program_that_costs_no_more_than_its_twin(name: str)
     assert result.stats["cost"] == pytest.approx(sum(p.cost for p in ours.values()))
 
 
+@pytest.mark.parametrize("name", [name for name in TWINS if name not in BATCHED])
+@pytest.mark.parametrize("target", ["ascend910b", "ascend950"])
+def test_no_target_makes_a_dump_dearer_than_its_twin(name: str, target: str) -> None:
+    result = optimize(dump(name), target=target, validate=False)
+    assert cost(result.program, target) <= cost(dump(f"{name}.flattened"), target) * (1 + 1e-9)
+
+
 @pytest.mark.parametrize("name", TWINS)
 def test_upstreams_answer_computes_the_same_as_its_input(name: str) -> None:
     verdict = equivalent(dump(name), dump(f"{name}.flattened"), seeds=range(2), seconds=0.5)
