@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass
 
 from extract.choice import Choice
 from extract.exact import realized, solve
+from extract.parts import parts, rest
 from extract.plan import greedy
 from extract.problem import Problem
 from extract.search import search
@@ -27,16 +29,36 @@ class Decision:
 
 def decide(problem: Problem, choices: list[Choice], bound: float, seconds: float = SOLVE_SECONDS) -> Decision:
     """The cheapest choice that can be found in time; `choices` are greedy ones to start from, `bound` is a lower bound that is known."""
-    if not problem.roots:  # a function without tiles
-        nothing = problem.cost([])
-        return Decision([], nothing, nothing, "optimal", nothing)
     start, cost = _start(problem, choices)
+    if start and cost - bound <= 1e-9 * max(1.0, cost):
+        return Decision(start, cost, min(bound, cost), "optimal", cost)
+    pieces = parts(problem)
+    if len(pieces) == 1:
+        return _decide_part(problem, start, cost, bound, seconds)
+    deadline = time.monotonic() + seconds
+    chosen: list[int] = []
+    least = rest(problem, pieces)
+    for piece in pieces:
+        members = {i for group in piece.by_class.values() for i in group}
+        own = [i for i in start if i in members]
+        found = _decide_part(piece, own, piece.cost(own) if own else float("inf"), 0.0, max(0.0, deadline - time.monotonic()))
+        if not found.chosen:
+            return Decision(start, cost, min(bound, cost), "bounded", cost)
+        chosen += found.chosen
+        least += found.bound
+    total = problem.cost(chosen)
+    least = min(total, max(bound, least))
+    optimal = total - least <= 1e-9 * max(1.0, total)
+    return Decision(chosen, total, total if optimal else least, "optimal" if optimal else "bounded", cost)
+
+
+def _decide_part(problem: Problem, start: list[int], cost: float, bound: float, seconds: float) -> Decision:
+    """Branch and bound, then the solver, on a problem that hangs together."""
     first = cost
-    if not start or cost - bound > 1e-9 * max(1.0, cost):
-        found = search(problem, start, cost)
-        start, cost = found.chosen, found.cost
-        if found.complete and start:
-            bound = cost
+    found = search(problem, start, cost)
+    start, cost = found.chosen, found.cost
+    if found.complete and start:
+        bound = cost
     if not start or cost - bound > 1e-9 * max(1.0, cost):
         solution = solve(problem, seconds, start or None)
         if solution is not None:

@@ -29,7 +29,7 @@ class Found:
 
 def search(problem: Problem, chosen: list[int], cost: float, nodes: int = NODES) -> Found:
     """Improve on a choice until it is proved best or `nodes` partial choices were looked at."""
-    if len(problem.candidates) > CANDIDATES:
+    if sum(map(len, problem.by_class.values())) > CANDIDATES:
         return Found(chosen, cost, False)
     run = _Search(problem, Found(chosen, cost, True), nodes)
     run.start()

@@ -1,0 +1,88 @@
+"""Regions that share nothing are chosen for apart, and together they cost what the whole costs."""
+
+from __future__ import annotations
+
+import random
+
+from alternatives import TARGET
+from generators import random_program
+
+from egraph_rules.graph import saturated
+from extract.choice import choose
+from extract.decide import SOLVE_SECONDS, decide
+from extract.legal import refusals
+from extract.parts import parts, rest
+from extract.problem import Problem, problem
+from extract.search import search
+from extract.weights import class_weights
+from pypto_ir.json_reader import read_program
+
+
+def problems(seeds: range) -> list[Problem]:
+    found = []
+    for seed in seeds:
+        for function in random_program(random.Random(seed)).functions:
+            if not function.in_core or refusals(function):
+                continue
+            graph = saturated(function)
+            choice = choose(graph, TARGET, class_weights(graph))
+            if not choice.missing:
+                found.append(problem(graph, choice, TARGET))
+    return found
+
+
+def test_parts_hold_every_candidate_and_root_once() -> None:
+    several = 0
+    for whole in problems(range(1, 40)):
+        pieces = parts(whole)
+        several += len(pieces) > 1
+        live = sorted(i for members in whole.by_class.values() for i in members)
+        assert sorted(i for piece in pieces for members in piece.by_class.values() for i in members) == live
+        assert sum(len(piece.roots) for piece in pieces) == len(whole.roots)
+        for piece in pieces:
+            for d in piece.roots:
+                assert piece.servers(d) == whole.servers(d)
+    assert several >= 3
+
+
+def test_parts_decide_what_the_whole_decides() -> None:
+    checked = 0
+    for whole in problems(range(1, 30)):
+        pieces = parts(whole)
+        if len(pieces) == 1:
+            continue
+        alone = search(whole, [], float("inf"), nodes=20_000)
+        apart = decide(whole, [whole.choice], 0.0, SOLVE_SECONDS)
+        if alone.complete and apart.proof == "optimal":
+            checked += 1
+            assert abs(alone.cost - apart.cost) < 1e-6
+            assert (
+                abs(rest(whole, pieces) + sum(piece.cost([i for i in apart.chosen if _in(piece, i)]) for piece in pieces) - apart.cost)
+                < 1e-6
+            )
+    assert checked >= 3
+
+
+def _in(piece: Problem, i: int) -> bool:
+    return any(i in members for members in piece.by_class.values())
+
+
+def test_independent_loops_are_parts_of_their_own() -> None:
+    body: list[str] = []
+    for n in range(3):
+        before = "out" if n == 0 else f"r{n - 1}"
+        body.append(
+            f'{{"for": "i{n}", "range": [0, 4, 1], "carry": [{{"name": "c{n}", "init": "{before}"}}], "body": ['
+            f'{{"let": "x{n}", "op": "tile.load", "args": ["a", ["i{n}", 0, 0], [2, 8, 16], [2, 8, 16]]}},'
+            f'{{"let": "y{n}", "op": "tile.exp", "args": ["x{n}"]}},'
+            f'{{"let": "o{n}", "op": "tile.store", "args": ["y{n}", ["i{n}", 0, 0], "c{n}"]}},'
+            f'{{"yield": ["o{n}"]}}], "results": ["r{n}"]}}'
+        )
+    tensor = '{"tensor": [8, 8, 16], "dtype": "FP32"}'
+    text = (
+        f'{{"pypto_ir": 1, "functions": [{{"name": "f", "kind": "InCore", "params": [{{"name": "a", "type": {tensor}}},'
+        f'{{"name": "out", "type": {tensor}, "direction": "Out"}}], "returns": [{tensor}],'
+        f'"body": [{",".join(body)}, {{"return": ["r2"]}}]}}]}}'
+    )
+    graph = saturated(read_program(text).functions[0])
+    assert len(parts(problem(graph, choose(graph, TARGET, class_weights(graph)), TARGET))) == 3
