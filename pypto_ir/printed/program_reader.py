@@ -314,6 +314,8 @@ class _Programs:
             return None
         first, indent = nodes[0], nodes[0].col_offset
         lines = self.r.source.lines(first.lineno, nodes[-1].end_lineno or first.lineno)
+        if lines[0][:indent].strip():  # a body beside its `def`, as formatters write `...`
+            return "\n".join([lines[0].encode()[indent:].decode(), *lines[1:]])
         return "\n".join(line[indent:] if not line[:indent].strip() else line for line in lines)
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -34,6 +36,18 @@ def test_reading_and_writing_gives_the_same_bytes(path: Path) -> None:
 @pytest.mark.parametrize("path", DUMPS, ids=lambda p: p.name)
 def test_deduced_types_agree_with_every_annotation(path: Path) -> None:
     assert [str(w) for w in read_printed(text_of(path), path.name).warnings] == []
+
+
+def test_texts_that_a_formatter_has_been_over_are_read_to_the_same_programs(tmp_path: Path) -> None:
+    for path in DUMPS:
+        (tmp_path / path.name).write_text(text_of(path), encoding="utf-8")
+    for length in ("200", "80"):
+        command = [sys.executable, "-m", "ruff", "format", "--quiet", "--isolated", "--line-length", length, str(tmp_path)]
+        subprocess.run(command, check=True)
+        for path in DUMPS:
+            formatted = (tmp_path / path.name).read_text(encoding="utf-8")
+            assert formatted != text_of(path)
+            assert write_text(read_text(formatted, path.name)) == text_of(path)
 
 
 @pytest.mark.parametrize("path", DUMPS, ids=lambda p: p.name)
