@@ -61,6 +61,27 @@ def realized(problem: Problem, chosen: list[int]) -> list[int]:
     return order
 
 
+def circles(problem: Problem, chosen: list[int], order: list[int]) -> list[list[int]]:
+    """The smallest sets of chosen candidates outside an order of `realized` that only serve each other, each once."""
+    done = set(order)
+    stuck = [i for i in chosen if i not in done]
+    members = set(chosen)
+    waits: dict[int, list[int]] = {}
+    for i in stuck:
+        serving = ([j for j in problem.servers(d) if j in members] for d in problem.candidates[i].demands)
+        waits[i] = next(servers for servers in serving if done.isdisjoint(servers))
+    reach: dict[int, set[int]] = {}
+    for i in stuck:
+        found, waiting = set[int](), [i]
+        while waiting:
+            new = [j for j in waits[waiting.pop()] if j not in found]
+            found.update(new)
+            waiting += new
+        reach[i] = found
+    # a set is smallest where all that its members wait for wait for them
+    return [sorted(reach[i]) for i in stuck if i == min(reach[i]) and all(i in reach[j] for j in reach[i])]
+
+
 class Model:
     """The problem as a CP-SAT model, which can be solved again after choices were ruled out."""
 
@@ -133,7 +154,8 @@ class Model:
             order = realized(problem, chosen)
             if len(order) == len(chosen):
                 break
-            self.cut([i for i in chosen if i not in set(order)])
+            for circle in circles(problem, chosen, order):
+                self.cut(circle)
             if left <= 0:
                 return None
         cost = problem.cost(chosen)

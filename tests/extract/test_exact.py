@@ -22,7 +22,7 @@ from extract import exact as solving
 from extract.cleanup import without_dead_tiles
 from extract.decide import decide
 from extract.emit import emit
-from extract.exact import realized, solve
+from extract.exact import circles, realized, solve
 from extract.gaps import packed
 from extract.plan import greedy, plan
 from extract.price import price
@@ -145,19 +145,25 @@ def candidate(asking: Problem, name: str, reader: int | None = None) -> int:
     return found
 
 
-def test_what_would_be_made_of_itself_is_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture
+def met(monkeypatch: pytest.MonkeyPatch) -> list[set[int]]:
+    """What the solver proposes, round by round."""
+    found: list[set[int]] = []
+
+    def recorded(problem: Problem, chosen: list[int]) -> list[int]:
+        found.append(set(chosen))
+        return realized(problem, chosen)
+
+    monkeypatch.setattr(solving, "realized", recorded)
+    return found
+
+
+def test_what_would_be_made_of_itself_is_cut_off(met: list[set[int]]) -> None:
     question = asked(circular())
     assert question is not None
     asking = question.problem
     circle = {candidate(asking, "PackRows"), candidate(asking, "RowsOf", candidate(asking, "PackRows"))}
-    assert realized(asking, sorted(circle)) == []
-    met: list[set[int]] = []
-
-    def recorded(problem: Problem, chosen: list[int]) -> list[int]:
-        met.append(set(chosen))
-        return realized(problem, chosen)
-
-    monkeypatch.setattr(solving, "realized", recorded)
+    assert realized(asking, sorted(circle)) == [] and circles(asking, sorted(circle), []) == [sorted(circle)]
     solution = solve(asking, SECONDS)
     assert solution is not None and solution.optimal
     assert circle <= met[0], "the solver never met the circle"
@@ -165,15 +171,33 @@ def test_what_would_be_made_of_itself_is_cut_off(monkeypatch: pytest.MonkeyPatch
     assert len(realized(asking, list(solution.chosen))) == len(solution.chosen)
 
 
-def large() -> Problem:
-    """More to choose than the solver can prove in no time."""
+def large(trips: int = 0) -> Problem:
+    """Six circles, in a loop where `trips` are given: too much to prove in no time."""
     b = Build()
-    for n in range(6):
-        y = b.let(f"y{n}", "tile.add", b.load(f"x{n}", (4, 4, 8)), b.load(f"w{n}", (1, 4, 8)))
-        b.out(b.let(f"z{n}", "tile.reshape", b.let(f"e{n}", "tile.exp", y), (4, 2, 16)))
+
+    def body() -> None:
+        for n in range(6):
+            y = b.let(f"y{n}", "tile.add", b.load(f"x{n}", (4, 4, 8)), b.load(f"w{n}", (1, 4, 8)))
+            b.out(b.let(f"z{n}", "tile.reshape", b.let(f"e{n}", "tile.exp", y), (4, 2, 16)))
+
+    if trips:
+        with b.loop("i", trips):
+            body()
+    else:
+        body()
     question = asked(b.function())
     assert question is not None
     return question.problem
+
+
+def test_circles_are_cut_one_by_one_and_not_their_union(met: list[set[int]]) -> None:
+    asking = large(4)
+    solution = solve(asking, SECONDS)
+    assert solution is not None and solution.optimal and solution.bound == pytest.approx(solution.cost)
+    first = sorted(met[0])
+    found = circles(asking, first, realized(asking, first))
+    assert len(found) == 6 and all(realized(asking, circle) == [] for circle in found)
+    assert len(met) <= 8, "each round cuts every circle of its choice"
 
 
 def test_solver_without_time_proves_nothing_that_is_not_so() -> None:
