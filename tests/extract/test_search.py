@@ -85,9 +85,10 @@ def test_search_without_nodes_keeps_the_start_and_is_not_complete() -> None:
 def test_problems_of_many_candidates_are_left_to_the_solver(monkeypatch: pytest.MonkeyPatch) -> None:
     question = question_of(hoistable())
     chosen, cost = start_of(question)
-    monkeypatch.setattr(searching, "CANDIDATES", len(question.problem.candidates) - 1)
+    size = sum(map(len, question.problem.by_class.values()))
+    monkeypatch.setattr(searching, "CANDIDATES", size - 1)
     assert not search(question.problem, chosen, cost, UNLIMITED).complete
-    monkeypatch.setattr(searching, "CANDIDATES", len(question.problem.candidates))
+    monkeypatch.setattr(searching, "CANDIDATES", size)
     assert search(question.problem, chosen, cost, UNLIMITED).complete
 
 
