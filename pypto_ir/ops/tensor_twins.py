@@ -16,7 +16,7 @@ from typing import Any
 
 from pypto_ir.expr import Expr, Var
 from pypto_ir.interp.memory import Tensor
-from pypto_ir.interp.values import Evaluation, Tile
+from pypto_ir.interp.values import Evaluation, RunError, Tile
 from pypto_ir.ops import (  # noqa: F401
     cross_core,
     elementwise,
@@ -173,8 +173,9 @@ def _operand(o: Operand) -> Operand:
     return replace(tensor(o.name), optional=o.optional) if o.kind is Kind.TILE else o
 
 
-def twin(name: str, rule: Callable[[CallSite], Type] | None = None) -> None:
-    """Declare `tensor.<name>` as the twin of `tile.<name>`; `rule` replaces the tile op's type rule."""
+def twin(name: str, rule: Callable[[CallSite], Type] | None = None, own: tuple[Kwarg, ...] = ()) -> None:
+    """Declare `tensor.<name>` as the twin of `tile.<name>`; `rule` replaces the tile op's type rule. `own` are keyword arguments that
+    the tile op has not: a call that uses one has no meaning here."""
     op = declared_op(f"tile.{name}")
     infer = rule or op.infer
     operands = tuple(_operand(o) for o in op.operands if o.role is not Role.SCRATCH)
@@ -189,14 +190,26 @@ def twin(name: str, rule: Callable[[CallSite], Type] | None = None) -> None:
         operands,
         infer=deduced,
         trait=Trait.OPAQUE,
-        meaning=_overwritten(op) if op.writes else _fresh(op),
-        kwargs=op.kwargs,
+        meaning=_without(own, _overwritten(op) if op.writes else _fresh(op)),
+        kwargs=(*op.kwargs, *own),
         reads_memory=memory,
         writes_memory=(0,) if op.writes else (),
         aliases=0 if op.writes else None,
         barrier=op.barrier,
         annotated=True,
     )
+
+
+def _without(own: tuple[Kwarg, ...], meaning: Meaning | None) -> Meaning | None:
+    """The meaning of calls that use none of some keyword arguments."""
+
+    def checked(ev: Evaluation) -> Any:
+        used = [k.name for k in own if ev.kwarg(k.name) is not None]
+        if used:
+            raise RunError(f"{ev.op.name} with {used[0]} has no meaning here", "R003")
+        return meaning(ev) if meaning is not None else None
+
+    return checked if own and meaning is not None else meaning
 
 
 def _reduction(name: str) -> None:
@@ -252,8 +265,10 @@ TWINS = (
     "aiv_shard", "aic_gather",
 )  # fmt: skip
 REDUCTIONS = tuple(f"{axis}_{kind}" for axis in _AXES for kind in ("sum", "max", "min", "prod", "argmax", "argmin"))
+#: keyword arguments of tensor ops that say what their tile ops cannot
+_OWN = {"gather": (Kwarg("dim", int),)}
 for _name in TWINS:
-    twin(_name)
+    twin(_name, own=_OWN.get(_name, ()))
 twin("div", broadcasting())
 for _name in REDUCTIONS:
     _reduction(_name)
