@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass
+from math import inf
 
 from extract.choice import Choice
 from extract.exact import realized, solve
@@ -30,7 +31,7 @@ class Decision:
 def decide(problem: Problem, choices: list[Choice], bound: float, seconds: float = SOLVE_SECONDS) -> Decision:
     """The cheapest choice that can be found in time; `choices` are greedy ones to start from, `bound` is a lower bound that is known."""
     start, cost = _start(problem, choices)
-    if start and cost - bound <= 1e-9 * max(1.0, cost):
+    if cost < inf and cost - bound <= 1e-9 * max(1.0, cost):
         return Decision(start, cost, min(bound, cost), "optimal", cost)
     pieces = parts(problem)
     if len(pieces) == 1:
@@ -41,8 +42,8 @@ def decide(problem: Problem, choices: list[Choice], bound: float, seconds: float
     for piece in pieces:
         members = {i for group in piece.by_class.values() for i in group}
         own = [i for i in start if i in members]
-        found = _decide_part(piece, own, piece.cost(own) if own else float("inf"), 0.0, max(0.0, deadline - time.monotonic()))
-        if not found.chosen:
+        found = _decide_part(piece, own, piece.cost(own) if own or not piece.roots else inf, 0.0, max(0.0, deadline - time.monotonic()))
+        if found.cost == inf:
             return Decision(start, cost, min(bound, cost), "bounded", cost)
         chosen += found.chosen
         least += found.bound
@@ -57,21 +58,21 @@ def _decide_part(problem: Problem, start: list[int], cost: float, bound: float, 
     first = cost
     found = search(problem, start, cost)
     start, cost = found.chosen, found.cost
-    if found.complete and start:
+    if found.complete and cost < inf:
         bound = cost
-    if not start or cost - bound > 1e-9 * max(1.0, cost):
+    if cost == inf or cost - bound > 1e-9 * max(1.0, cost):
         solution = solve(problem, seconds, start or None)
         if solution is not None:
             bound = max(bound, solution.bound)
-            if not start or solution.cost < cost - 1e-9:
+            if solution.cost < cost - 1e-9:
                 start, cost = list(solution.chosen), solution.cost
-    optimal = cost - bound <= 1e-9 * max(1.0, cost)
+    optimal = cost < inf and cost - bound <= 1e-9 * max(1.0, cost)
     return Decision(start, cost, min(bound, cost), "optimal" if optimal else "bounded", first)
 
 
 def _start(problem: Problem, choices: list[Choice]) -> tuple[list[int], float]:
     """The cheapest of the greedy choices that can be carried out; empty where none can."""
-    best: tuple[list[int], float] = ([], float("inf"))
+    best: tuple[list[int], float] = ([], inf)
     for choice in choices:
         chosen = greedy(problem, choice)
         if len(realized(problem, chosen)) == len(chosen):

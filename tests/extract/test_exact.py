@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from random import Random
@@ -24,6 +25,7 @@ from extract.decide import decide
 from extract.emit import emit
 from extract.exact import circles, realized, solve
 from extract.gaps import packed
+from extract.parts import parts
 from extract.plan import greedy, plan
 from extract.price import price
 from extract.problem import Problem
@@ -35,6 +37,8 @@ ROOT = Path(__file__).parents[2]
 #: programs of the short and the long run; functions of them that the brute force does, and of those that leave a choice, at least
 SHORT, SHORT_DONE, SHORT_OPEN = 60, 50, 15
 LONG, LONG_DONE, LONG_OPEN = 2_000, 1_500, 700
+#: a program with candidates in a loop of which nothing is wanted
+UNWANTED = 10_342
 #: seconds for the solver: far more than a problem of this size takes
 SECONDS = 30.0
 #: nodes of which the program may need less than the choice paid: pages that are replaced, and pages that are all alike
@@ -88,7 +92,7 @@ def priced(question: Question, chosen: list[int], least: float) -> bool:
     return True
 
 
-def compared(seeds: range) -> list[Checked]:
+def compared(seeds: Iterable[int]) -> list[Checked]:
     """What was checked of the programs of these seeds."""
     found = []
     for seed in seeds:
@@ -99,7 +103,7 @@ def compared(seeds: range) -> list[Checked]:
 
 
 def test_every_way_of_choosing_finds_what_brute_force_finds() -> None:
-    found = compared(range(SHORT))
+    found = compared([*range(SHORT), UNWANTED])
     assert len(found) >= SHORT_DONE and sum(c.choices > 1 for c in found) >= SHORT_OPEN
     assert sum(c.priced for c in found) >= 0.8 * len(found)
 
@@ -219,6 +223,22 @@ def test_decision_without_time_keeps_the_greedy_choice_and_calls_it_bounded(monk
     decision = decide(question.problem, question.choices, 1.0, 0.0)
     assert (decision.proof, decision.bound, decision.cost) == ("bounded", 1.0, decision.greedy_cost)
     assert BruteForce(question.problem).valid(frozenset(decision.chosen))
+
+
+def test_a_part_of_which_nothing_is_wanted_is_decided_without_a_choice() -> None:
+    b = Build()
+    x = b.load("x", (4, 4, 8))
+    with b.loop("i", 4):
+        b.let("unused", "tile.exp", b.load("w", (4, 4, 8)))
+    b.out(b.let("y", "tile.exp", x))
+    question = asked(b.function())
+    assert question is not None
+    nothing = replace(question.problem, roots=[])
+    pieces = parts(nothing)
+    assert pieces and not any(piece.roots for piece in pieces)
+    decision = decide(nothing, question.choices, 0.0)
+    assert (decision.chosen, decision.cost, decision.bound, decision.proof) == ([], nothing.cost([]), nothing.cost([]), "optimal")
+    assert decide(question.problem, question.choices, 0.0).proof == "optimal"
 
 
 def test_search_that_runs_out_of_nodes_is_not_complete() -> None:
