@@ -17,9 +17,10 @@ from extract.exact import realized
 from extract.explain import obstacles
 from extract.fit import all_emitted, any_that_fits, first_that_fits, internal
 from extract.legal import is_two_d, refusals
+from extract.machine import FAMILIES
 from extract.plan import greedy
 from extract.price import Price, price
-from extract.problem import problem
+from extract.problem import Problem, problem
 from extract.target import Target
 from extract.trips import DEFAULT_TRIPS
 from extract.weights import class_weights
@@ -129,12 +130,18 @@ def _lower_once(
         chosen, chosen_price, allocation = any_that_fits(question, target, default_trips, solve_seconds, refused)
     clock.lap("allocate")
     cost = chosen_price.cost
-    own = all(question.candidates[i].own for i in decision.chosen)
+    own = all(question.candidates[i].own and not _by_pages(question, i) for i in decision.chosen)
     settled = own and decision.proof == "optimal" and chosen is emitted[0] and abs(cost - decision.cost) <= 1e-9 * max(1.0, cost)
     return Lowered(
         chosen, cost, before.cost, min(decision.bound, cost), chosen is not function, chosen_price, allocation,
         len(graph.classes), _rows(graph), graph.report, clock.laps, settled,
     )  # fmt: skip
+
+
+def _by_pages(question: Problem, i: int) -> bool:
+    """True for candidates that make pages, which the next run sees as tiles of their own."""
+    k = question.candidates[i]
+    return k.c >= 0 and question.choice.options[k.c][k.option].node.name in FAMILIES
 
 
 def _rows(graph: Graph) -> int:

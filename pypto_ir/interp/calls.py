@@ -62,7 +62,7 @@ def _compile(op: OpDef, call: Call, t: Type | None, in_place: bool, division: st
     assert meaning is not None
     operands = tuple(_operand(op, i, arg, division) for i, arg in enumerate(call.args))
     scratch = tuple(i for i in range(len(call.args)) if in_place and operand_role(op, i) is Role.SCRATCH)
-    extents = _extents(t if isinstance(t, TileType) or op.aliases is None else None, division)
+    extents = extents_of(t if isinstance(t, TileType) or op.aliases is None else None, division)
     dtype = t.dtype if isinstance(t, TileType | TensorType | ScalarType) else None
     finish = _finish(t)
     kwargs = call.kwargs
@@ -120,7 +120,8 @@ def _integral(items: tuple[Expr, ...]) -> bool:
     return all(t is not None and t.is_int for t in types)
 
 
-def _extents(t: Type | None, division: str) -> Callable[[Environment], tuple[tuple[int, ...], tuple[int, ...]]]:
+def extents_of(t: Type | None, division: str) -> Callable[[Environment], tuple[tuple[int, ...], tuple[int, ...]]]:
+    """Shape and valid extents of a type as a function of the environment; empty ones for types without extents."""
     if not isinstance(t, TileType | TensorType):
         return lambda env: ((), ())
     fixed_shape, shape = compile_dims(t.shape, division)

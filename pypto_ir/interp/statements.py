@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from pypto_ir.dtypes import DType
 from pypto_ir.expr import Cast, Var, dtype_of
-from pypto_ir.interp.calls import compile_call
+from pypto_ir.interp.calls import compile_call, extents_of
 from pypto_ir.interp.memory import Tensor
 from pypto_ir.interp.scalars import Thunk, compile_dims, compile_expr, wrapper
-from pypto_ir.interp.values import UNDEFINED, RunError
+from pypto_ir.interp.values import UNDEFINED, RunError, Tile
 from pypto_ir.stmt import (
     Assign,
     Block,
@@ -36,7 +36,7 @@ from pypto_ir.stmt import (
     While,
     Yield,
 )
-from pypto_ir.types import ScalarType, TensorType, Type
+from pypto_ir.types import ScalarType, TensorType, TileType, Type
 
 if TYPE_CHECKING:
     from pypto_ir.interp.machine import Machine
@@ -162,13 +162,32 @@ class StatementCompiler:
         parts = tuple(self.expr(v) for v in values)
         return lambda env: (kind, tuple([part(env) for part in parts]))
 
+    def receiver(self, names: tuple[Var, ...]) -> Callable[[dict[str, Any], tuple[Any, ...]], None]:
+        """Binds what a block hands on. A tile arrives with the valid region that its name's type states: what one arm or trip handed on
+        may be valid further, or less far."""
+        keys = tuple(v.name for v in names)
+        stated = [(i, extents_of(v.type, self.machine.division)) for i, v in enumerate(names) if isinstance(v.type, TileType)]
+
+        def bind(env: dict[str, Any], values: tuple[Any, ...]) -> None:
+            if len(values) != len(keys):
+                raise ValueError(f"{len(values)} values for {len(keys)} names")
+            env.update(zip(keys, values, strict=True))
+            for i, region in stated:
+                value = values[i]
+                if isinstance(value, Tile):
+                    valid = region(env)[1]
+                    if valid != value.valid:
+                        env[keys[i]] = Tile(value.data, value.ok, valid)
+
+        return bind
+
     def loop(self, s: For) -> Step:
         machine, key = self.machine, (self.function, s.var.name)
         bounds = tuple(self.expr(e) for e in (s.start, s.stop, s.step))
         body, name = self.block(s.body), s.var.name
         inits = tuple(self.expr(c.init) for c in s.carries)
-        carried = tuple(c.var.name for c in s.carries)
-        results = tuple(r.name for r in s.results)
+        carried = self.receiver(tuple(c.var for c in s.carries))
+        results = self.receiver(s.results)
         wrap = wrapper(s.var.type.dtype) if isinstance(s.var.type, ScalarType) else int
 
         def run_loop(env: dict[str, Any]) -> Signal:
@@ -180,7 +199,7 @@ class StatementCompiler:
             values = tuple([init(env) for init in inits])
             for i in machine.trips(key, range(start, stop, step)):
                 env[name] = wrap(i)
-                env.update(zip(carried, values, strict=True))
+                carried(env, values)
                 signal = machine.block(body, env)
                 if signal is not None:
                     kind, handed = signal
@@ -190,7 +209,7 @@ class StatementCompiler:
                         break
                     if kind == "yield":
                         values = handed
-            env.update(zip(results, values, strict=True))
+            results(env, values)
             return None
 
         return run_loop
@@ -199,14 +218,14 @@ class StatementCompiler:
         machine, key = self.machine, (self.function, s.carries[0].var.name if s.carries else "while")
         cond, body = self.expr(s.cond), self.block(s.body)
         inits = tuple(self.expr(c.init) for c in s.carries)
-        carried = tuple(c.var.name for c in s.carries)
-        results = tuple(r.name for r in s.results)
+        carried = self.receiver(tuple(c.var for c in s.carries))
+        results = self.receiver(s.results)
 
         def run_while(env: dict[str, Any]) -> Signal:
             values = tuple([init(env) for init in inits])
             ran = 0
             while True:
-                env.update(zip(carried, values, strict=True))
+                carried(env, values)
                 if not cond(env) or machine.stops(key, ran):
                     break
                 signal = machine.block(body, env)
@@ -219,7 +238,7 @@ class StatementCompiler:
                         break
                     if kind == "yield":
                         values = handed
-            env.update(zip(results, values, strict=True))
+            results(env, values)
             return None
 
         return run_while
@@ -227,13 +246,13 @@ class StatementCompiler:
     def branch(self, s: If) -> Step:
         machine, cond = self.machine, self.expr(s.cond)
         then, orelse = self.block(s.then), self.block(s.orelse or ())
-        results = tuple(r.name for r in s.results)
+        results = self.receiver(s.results)
 
         def run_branch(env: dict[str, Any]) -> Signal:
             signal = machine.block(then if cond(env) else orelse, env)
             if signal is None or signal[0] != "yield":
                 return signal
-            env.update(zip(results, signal[1], strict=True))
+            results(env, signal[1])
             return None
 
         return run_branch
