@@ -12,6 +12,7 @@ import re
 from contextlib import suppress
 from dataclasses import replace
 
+from pypto_ir.collection import collector_paused
 from pypto_ir.diagnostics import Diagnostic, declare
 from pypto_ir.expr import Var
 from pypto_ir.printed.comments import Comments
@@ -52,12 +53,13 @@ def read_text(text: str, file: str | None = None, warnings: list[Diagnostic] | N
 def read_printed(text: str, file: str | None = None) -> Printed:
     """The program of a printed text with its warnings and the places of its statements. Raises `Refused`."""
     source = Source(text, file)
-    tree = source.parse()
-    r = Reading(source)
-    reader = _Programs(r)
     program = Program()
-    with suppress(Bad, Enough):
-        program = reader.program(tree)
+    with collector_paused():
+        tree = source.parse()
+        r = Reading(source)
+        reader = _Programs(r)
+        with suppress(Bad, Enough):
+            program = reader.program(tree)
     r.refuse_if_any()
     return Printed(program, source, tuple(r.warnings), reader.lines)
 
