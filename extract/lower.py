@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from egraph_rules.engine import Limits, Report, UnsoundRule
 from egraph_rules.graph import Graph, saturated
 from extract.allocate import Allocation
-from extract.bound import lower_bound
+from extract.bound import lower_bound, skeleton
 from extract.choice import FORMS, Form, choose
 from extract.decide import SOLVE_SECONDS, decide
 from extract.exact import realized
@@ -130,10 +130,14 @@ def _lower_once(
         chosen, chosen_price, allocation = any_that_fits(question, target, default_trips, solve_seconds, refused)
     clock.lap("allocate")
     cost = chosen_price.cost
+    bound = decision.bound
+    if cost < bound - 1e-9 * max(1.0, cost):
+        # pages that turn out to be one tile are priced apart and written once: then only the skeleton is a sure bound
+        bound = price(skeleton(function), target, default_trips).cost
     own = all(question.candidates[i].own and not _by_pages(question, i) for i in decision.chosen)
     settled = own and decision.proof == "optimal" and chosen is emitted[0] and abs(cost - decision.cost) <= 1e-9 * max(1.0, cost)
     return Lowered(
-        chosen, cost, before.cost, min(decision.bound, cost), chosen is not function, chosen_price, allocation,
+        chosen, cost, before.cost, min(bound, cost), chosen is not function, chosen_price, allocation,
         len(graph.classes), _rows(graph), graph.report, clock.laps, settled,
     )  # fmt: skip
 
