@@ -25,7 +25,8 @@ from extract.target import Target
 from extract.trips import DEFAULT_TRIPS
 from extract.weights import class_weights
 from pypto_ir.diagnostics import Refused, declare
-from pypto_ir.stmt import Function
+from pypto_ir.expr import Var
+from pypto_ir.stmt import Assign, Call, Function, walk
 
 declare(X001="a rewrite rule united values of different shapes")
 
@@ -136,6 +137,7 @@ def _lower_once(
         bound = price(skeleton(function), target, default_trips).cost
     own = all(question.candidates[i].own and not _by_pages(question, i) for i in decision.chosen)
     settled = own and decision.proof == "optimal" and chosen is emitted[0] and abs(cost - decision.cost) <= 1e-9 * max(1.0, cost)
+    settled = settled and not _may_simplify(chosen)
     return Lowered(
         chosen, cost, before.cost, min(bound, cost), chosen is not function, chosen_price, allocation,
         len(graph.classes), _rows(graph), graph.report, clock.laps, settled,
@@ -146,6 +148,25 @@ def _by_pages(question: Problem, i: int) -> bool:
     """True for candidates that make pages, which the next run sees as tiles of their own."""
     k = question.candidates[i]
     return k.c >= 0 and question.choice.options[k.c][k.option].node.name in FAMILIES
+
+
+def _may_simplify(function: Function) -> bool:
+    """True where a run on the 2-D types may find what the N-D types hid: a window that is the whole tile, a write that covers its target,
+    a reshape that goes nowhere or back."""
+    reshaped: set[str] = set()
+    for s in walk(function.body):
+        if not isinstance(s, Assign) or not isinstance(s.value, Call):
+            continue
+        if s.value.op in ("tile.slice", "tile.assemble", "tile.reinterpret_view"):
+            return True
+        if s.value.op == "tile.reshape":
+            source = s.value.args[0]
+            if isinstance(source, Var) and (
+                source.name in reshaped or getattr(source.type, "shape", None) == getattr(s.target.type, "shape", ())
+            ):
+                return True
+            reshaped.add(s.target.name)
+    return False
 
 
 def _rows(graph: Graph) -> int:
