@@ -8,20 +8,18 @@ marked as not pinned down (`OpDef.annotated`) the annotation stands.
 
 from __future__ import annotations
 
-import math
 from dataclasses import replace
 from typing import Any
 
 from pypto_ir.diagnostics import declare
-from pypto_ir.expr import const_int
 from pypto_ir.json_context import Reading
 from pypto_ir.json_findings import Bad
 from pypto_ir.json_types import Written, complete, refuse_fields, tensor_view
-from pypto_ir.linear import provably_equal
+from pypto_ir.linear import all_provably_equal
 from pypto_ir.ops.registry import dims_text, find_op, kind_name
+from pypto_ir.regions import static_size
 from pypto_ir.types import (
     INDEX,
-    Dims,
     ScalarType,
     TensorType,
     TensorView,
@@ -83,14 +81,14 @@ def _merge_tile(r: Reading, d: TileType, w: Written, op: str | None) -> Type:
     _agree(r, w, "dtype", w.dtype in (None, d.dtype), w.dtype and w.dtype.value, d.dtype.value)
     memory = w.memory or d.memory
     if w.shape is not None and not same_dims(w.shape, d.shape):
-        flattens = op in _ANNOTATED and len(d.shape) > 2 and len(w.shape) == 2 and _size(w.shape) == _size(d.shape)
+        flattens = op in _ANNOTATED and len(d.shape) > 2 and len(w.shape) == 2 and static_size(w.shape) == static_size(d.shape)
         _agree(r, w, "tile", flattens, dims_text(w.shape), dims_text(d.shape))
         return complete(r, replace(w, kind="tile", dtype=d.dtype, memory=memory))
     _agree(r, w, "memory", d.memory in (None, memory), memory and memory.value, d.memory and d.memory.value)
     base = (d.view or implicit_view(d.shape, memory)) if memory is not d.memory else d.effective_view
     view = replace(base, valid=d.valid if w.valid is None else w.valid)
     if w.valid is not None:
-        equal = len(w.valid) == len(d.valid) and all(map(provably_equal, w.valid, d.valid))
+        equal = all_provably_equal(w.valid, d.valid)
         _agree(r, w, "valid", equal, dims_text(w.valid), dims_text(d.valid))
     for key, value in w.view.items():
         old = getattr(base, key)
@@ -104,14 +102,14 @@ def _merge_tile(r: Reading, d: TileType, w: Written, op: str | None) -> Type:
 def _merge_tensor(r: Reading, d: TensorType, w: Written) -> Type:
     _agree(r, w, "dtype", w.dtype in (None, d.dtype), w.dtype and w.dtype.value, d.dtype.value)
     if w.shape is not None:
-        equal = len(w.shape) == len(d.shape) and all(map(provably_equal, w.shape, d.shape))
+        equal = all_provably_equal(w.shape, d.shape)
         _agree(r, w, "tensor", equal, dims_text(w.shape), dims_text(d.shape))
     view = d.view or TensorView()
     _agree(r, w, "layout", w.layout in (None, view.layout), w.layout and w.layout.value, view.layout.value)
     _agree(r, w, "pad", w.pad in (None, view.pad), w.pad and w.pad.value, view.pad.value)
     _agree(r, w, "distributed", w.distributed in (None, d.distributed), w.distributed, d.distributed)
     if w.valid is not None:
-        equal = len(w.valid) == len(d.valid) and all(map(provably_equal, w.valid, d.valid))
+        equal = all_provably_equal(w.valid, d.valid)
         _agree(r, w, "valid", equal, dims_text(w.valid), dims_text(d.valid))
     if w.stride is not None:
         fits = not view.stride or same_dims(w.stride, view.stride)
@@ -123,11 +121,6 @@ def _agree(r: Reading, w: Written, key: str, fits: bool, stated: Any, deduced: A
     if not fits:
         message = f"the annotation states {key} {stated}, deduced is {deduced}"
         r.fail("J402", (w.path, key), message, "leave the annotation out")
-
-
-def _size(shape: Dims) -> int | None:
-    constants = [const_int(d) for d in shape]
-    return None if None in constants else math.prod(c for c in constants if c is not None)
 
 
 def _field_text(value: Any) -> str:

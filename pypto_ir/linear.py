@@ -115,6 +115,11 @@ def provably_equal(a: Expr, b: Expr) -> bool:
     return a is b or difference(a, b) == 0 or a == b
 
 
+def all_provably_equal(a: tuple[Expr, ...], b: tuple[Expr, ...]) -> bool:
+    """Whether `a` and `b` are as long as each other and provably equal item by item."""
+    return a is b or (len(a) == len(b) and all(map(provably_equal, a, b)))
+
+
 def provably_le(a: Expr, b: Expr) -> bool:
     """True where `a <= b` for every value of the variables: by constant difference, or through min and max."""
     d = difference(a, b)

@@ -75,6 +75,12 @@ def static(dims: Dims) -> tuple[int, ...] | None:
     return None if None in values else values  # type: ignore[return-value]
 
 
+def static_size(dims: Dims) -> int | None:
+    """The number of cells of constant extents, else None: 2048 for [2, 16, 64]."""
+    extents = static(dims)
+    return None if extents is None else prod(extents)
+
+
 def add_index(a: Expr, b: Expr) -> Expr:
     """`a + b`; two constants fold, `+ 0` is dropped (`spec/flatten.md` section 2)."""
     x, y = const_int(a), const_int(b)

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from pypto_ir.dtypes import DType
 from pypto_ir.expr import Const, dtype_of
-from pypto_ir.interp.values import UNDEFINED, Evaluation, Tile, numpy_dtype
+from pypto_ir.interp.values import Evaluation, Tile, numpy_dtype
 from pypto_ir.lazy import np
 from pypto_ir.ops.memory import target_space
-from pypto_ir.ops.numeric import working
+from pypto_ir.ops.numeric import filled
 from pypto_ir.ops.registry import (
     DTYPE_WORDS,
     MEMORY_WORDS,
@@ -70,12 +70,6 @@ def _full_type(c: CallSite) -> TileType:
     return tile_type(constant_shape(c, 0), DType(str(c.kwarg("dtype"))), None, TileView())
 
 
-def _full(ev: Evaluation) -> Tile:
-    assert ev.dtype is not None
-    known = ev.args[1] is not UNDEFINED
-    return ev.fresh(working(ev.args[1] if known else 0, ev.dtype), np.asarray(known))
-
-
 _DTYPE = Kwarg("dtype", DType, required=True, words=DTYPE_WORDS)
 declare_op(
     "tile.create",
@@ -95,6 +89,6 @@ declare_op(
     (tuple_of("shape"), scalar("value")),
     infer=in_vec(_full_type),
     trait=Trait.STRUCTURE,
-    meaning=_full,
+    meaning=filled,
     kwargs=(_DTYPE,),
 )

@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 from pypto_ir.dtypes import DType
 from pypto_ir.interp.values import Evaluation, Tile
 from pypto_ir.lazy import np
-from pypto_ir.linear import provably_equal, provably_negative
+from pypto_ir.linear import all_provably_equal, provably_negative
 from pypto_ir.ops.numeric import divide, pointwise, rounded, working
 from pypto_ir.ops.registry import (
     CallSite,
@@ -43,7 +43,7 @@ def _same_region(c: CallSite, i: int, j: int) -> None:
     """Refuse tiles whose shapes or valid regions are not proved to be equal."""
     a, b = c.tile(i), c.tile(j)
     for what, x, y in (("shapes", a.shape, b.shape), ("valid regions", a.valid, b.valid)):
-        if len(x) != len(y) or not all(map(provably_equal, x, y)):
+        if not all_provably_equal(x, y):
             raise OpError(
                 f"{c.op.name} needs equal {what}, found {dims_text(x)} and {dims_text(y)}",
                 "it does not broadcast",

@@ -12,10 +12,10 @@ from typing import Any
 
 from pypto_ir.dtypes import promote
 from pypto_ir.expr import const_int
-from pypto_ir.interp.values import UNDEFINED, Evaluation, Tile
+from pypto_ir.interp.values import Evaluation, Tile
 from pypto_ir.lazy import np
-from pypto_ir.linear import provably_equal
-from pypto_ir.ops.numeric import Meaning, divide, rounded, working
+from pypto_ir.linear import all_provably_equal, provably_equal
+from pypto_ir.ops.numeric import Meaning, divide, filled, rounded, working
 from pypto_ir.ops.registry import (
     CallSite,
     OpError,
@@ -39,7 +39,7 @@ def _leading_fits(c: CallSite, part: Dims, whole: Dims) -> None:
     fits = all(map(is_one, extra))
     if fits:
         shape = broadcast(c.op.name, inner, whole)
-        fits = len(shape) == len(whole) and all(map(provably_equal, shape, whole))
+        fits = all_provably_equal(shape, whole)
     if not fits:
         raise OpError(f"{c.op.name} cannot spread {dims_text(c.tile(1).shape)} over {dims_text(c.tile(0).shape)}")
 
@@ -112,13 +112,6 @@ def _first_row(array: Any) -> Any:
     return array[..., :1, :] if array.ndim > 1 else array
 
 
-def _fill(ev: Evaluation) -> Tile:
-    """Every cell gets the scalar; the tile gives shape and valid region only and is not read."""
-    assert ev.dtype is not None
-    known = ev.args[1] is not UNDEFINED
-    return ev.fresh(working(ev.args[1] if known else 0, ev.dtype), np.asarray(known))
-
-
 _VARIANTS: tuple[tuple[str, Callable[[Any, Any], Any] | None], ...] = (
     ("", None),
     ("_add", lambda a, b: a + b),
@@ -152,6 +145,6 @@ declare_op(
     (tile("src"), scalar("s")),
     infer=in_vec(elementwise((0,), (0, 1))),
     trait=Trait.POINTWISE,
-    meaning=_fill,
+    meaning=filled,
     shape=ShapeRule.FIRST,
 )

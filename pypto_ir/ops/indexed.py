@@ -15,7 +15,7 @@ from pypto_ir.dtypes import DType
 from pypto_ir.expr import Expr, index
 from pypto_ir.interp.values import Evaluation, RunError, Tile
 from pypto_ir.lazy import np
-from pypto_ir.linear import provably_equal, provably_gt, provably_negative
+from pypto_ir.linear import all_provably_equal, provably_gt, provably_negative
 from pypto_ir.ops.gather import index_cells
 from pypto_ir.ops.memory import target_space
 from pypto_ir.ops.registry import (
@@ -112,7 +112,7 @@ declare_op(
 def _mscatter_type(c: CallSite) -> Type:
     source, indices = c.tile(0), c.tile(1)
     require_dtype(c, 1, _INT32)
-    if source.rank != indices.rank or not all(map(provably_equal, source.shape, indices.shape)):
+    if not all_provably_equal(source.shape, indices.shape):
         raise OpError(
             f"tile.mscatter of {dims_text(source.shape)} by indices {dims_text(indices.shape)}",
             "it takes one index for each element",

@@ -21,6 +21,7 @@ from pypto_ir.ops.matmul import (
     fresh_product,
     multiply,
 )
+from pypto_ir.ops.numeric import same_cells
 from pypto_ir.ops.registry import CallSite, OpError, Trait, declare_op, dims_text, tile
 from pypto_ir.ops.rules import require_dtype, require_rank
 from pypto_ir.types import Memory, TileType, tile_type
@@ -129,17 +130,12 @@ def _scale_addr_type(c: CallSite) -> TileType:
     return tile_type(scale.shape, scale.dtype, scale.memory, scale.view)
 
 
-def _bound(ev: Evaluation) -> Tile:
-    """The scales themselves: only their address is bound to that of the data."""
-    return ev.view(ev.tile(0).data, ev.tile(0).ok)
-
-
 declare_op(
     "tile.tget_scale_addr",
     (tile("dst"), tile("src")),
     infer=_scale_addr_type,
     trait=Trait.OPAQUE,
-    meaning=_bound,
+    meaning=same_cells,  # only the address of the scales is bound to that of the data
     writes=(0,),
     aliases=0,
 )

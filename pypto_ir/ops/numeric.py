@@ -70,6 +70,18 @@ def pointwise(fn: Callable[..., Any]) -> Meaning:
     return meaning
 
 
+def filled(ev: Evaluation) -> Tile:
+    """Operand 1, a scalar, in every cell; operand 0 gives the shape only and is not read."""
+    assert ev.dtype is not None
+    known = ev.args[1] is not UNDEFINED
+    return ev.fresh(working(ev.args[1] if known else 0, ev.dtype), np.asarray(known))
+
+
+def same_cells(ev: Evaluation) -> Tile:
+    """The cells of operand 0 in the type of the result."""
+    return ev.view(ev.tile(0).data, ev.tile(0).ok)
+
+
 def divide(a: Any, b: Any) -> Any:
     """`a / b`; integers truncate toward zero and x / 0 is 0 (`spec/tile_ir.md` leaves integer rounding
     open)."""

@@ -10,11 +10,10 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from pypto_ir.expr import index
 from pypto_ir.interp.values import UNDEFINED, Evaluation, RunError, Tile, numpy_dtype
 from pypto_ir.lazy import np
 from pypto_ir.linear import provably_equal, provably_gt, provably_negative
-from pypto_ir.ops.numeric import extreme, working
+from pypto_ir.ops.numeric import extreme, same_cells, working
 from pypto_ir.ops.registry import (
     CallSite,
     Kwarg,
@@ -28,6 +27,7 @@ from pypto_ir.ops.registry import (
     tuple_of,
 )
 from pypto_ir.ops.rules import (
+    check_cell,
     constant_shape,
     in_vec,
     inherited_view,
@@ -54,16 +54,12 @@ def _set_validshape_type(c: CallSite) -> TileType:
     return with_valid(source, valid)
 
 
-def _same_cells(ev: Evaluation) -> Tile:
-    return ev.view(ev.tile(0).data, ev.tile(0).ok)
-
-
 declare_op(
     "tile.set_validshape",
     (_SRC, scalar("rows"), scalar("cols")),
     infer=inherits(_set_validshape_type),
     trait=Trait.STRUCTURE,
-    meaning=_same_cells,
+    meaning=same_cells,
     shape=ShapeRule.FIRST,
     aliases=0,
 )
@@ -177,15 +173,8 @@ declare_op(
 
 
 def _check_index(c: CallSite) -> TileType:
-    source, at = c.tile(0), c.tuple(1)
-    if len(at) != source.rank:
-        raise OpError(f"{c.op.name} has {len(at)} indices for a tile of rank {source.rank}")
-    for i, extent in zip(at, source.shape, strict=True):
-        if provably_negative(i) or provably_gt(add_index(i, index(1)), extent):
-            raise OpError(
-                f"{c.op.name} at {dims_text(at)} of a tile {dims_text(source.shape)}",
-                "indices are 0 up to the extent",
-            )
+    source = c.tile(0)
+    check_cell(c, "tile", source.shape)
     return source
 
 

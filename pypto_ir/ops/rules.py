@@ -19,8 +19,8 @@ from typing import TypeAlias
 
 from pypto_ir.diagnostics import declare
 from pypto_ir.dtypes import DType, promote
-from pypto_ir.expr import Expr, const_int
-from pypto_ir.linear import provably_gt
+from pypto_ir.expr import Expr, const_int, index
+from pypto_ir.linear import provably_gt, provably_negative
 from pypto_ir.ops.registry import (
     CallSite,
     Kind,
@@ -34,7 +34,7 @@ from pypto_ir.ops.registry import (
     kind_name,
     type_of,
 )
-from pypto_ir.regions import broadcast, is_empty, static
+from pypto_ir.regions import add_index, broadcast, is_empty, static
 from pypto_ir.stmt import Call, Literal, tuple_items
 from pypto_ir.types import Dims, Memory, ScalarType, TensorType, TileType, TileView, Type, tile_type
 
@@ -268,6 +268,20 @@ def check_scalars(c: CallSite, ints: bool = False) -> None:
                     f"operand {i} ({c.name(i)}) of {c.op.name} has dtype {d.value}",
                     f"it must be {what}; cast the scalar",
                 )
+
+
+def check_cell(c: CallSite, kind: str, shape: Dims) -> None:
+    """Refuse an index (operand 1) of another rank than the `kind` of `shape` that it points into, or one that
+    is provably outside."""
+    at = c.tuple(1)
+    if len(at) != len(shape):
+        raise OpError(f"{c.op.name} has {len(at)} indices for a {kind} of rank {len(shape)}")
+    for i, extent in zip(at, shape, strict=True):
+        if provably_negative(i) or provably_gt(add_index(i, index(1)), extent):
+            raise OpError(
+                f"{c.op.name} at {dims_text(at)} of a {kind} {dims_text(shape)}",
+                "indices are 0 up to the extent",
+            )
 
 
 def elementwise(tiles: tuple[int, ...] = (0, 1), dtypes: tuple[int, ...] = (0, 1), allowed: frozenset[DType] | None = None) -> TileRule:

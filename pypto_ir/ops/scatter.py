@@ -16,7 +16,7 @@ from pypto_ir.dtypes import DType
 from pypto_ir.expr import index
 from pypto_ir.interp.values import Evaluation, RunError, Tile
 from pypto_ir.lazy import np
-from pypto_ir.linear import provably_equal, provably_gt
+from pypto_ir.linear import all_provably_equal, provably_equal, provably_gt
 from pypto_ir.ops.gather import PATTERNS, pattern_of
 from pypto_ir.ops.registry import CallSite, Kwarg, OpError, Trait, declare_op, dims_text, tile
 from pypto_ir.ops.rules import in_vec, require_dtype, require_rank, require_same_dtype
@@ -53,7 +53,7 @@ def _scatter_type(c: CallSite) -> TileType:
     target, source, indices = c.tile(0), c.tile(1), c.tile(2)
     require_same_dtype(c, 0, 1)
     require_dtype(c, 2, index_width(target.dtype))
-    if source.rank != indices.rank or not all(map(provably_equal, source.shape, indices.shape)):
+    if not all_provably_equal(source.shape, indices.shape):
         raise OpError(
             f"tile.scatter of {dims_text(source.shape)} by indices {dims_text(indices.shape)}",
             "it takes one index for each element",

@@ -13,7 +13,7 @@ from typing import Any
 from pypto_ir.expr import index
 from pypto_ir.interp.values import UNDEFINED, Evaluation, numpy_dtype
 from pypto_ir.lazy import np
-from pypto_ir.linear import provably_equal, provably_gt, provably_negative
+from pypto_ir.linear import all_provably_equal, provably_gt
 from pypto_ir.ops.numeric import working
 from pypto_ir.ops.registry import (
     CallSite,
@@ -26,8 +26,8 @@ from pypto_ir.ops.registry import (
     tensor,
     tuple_of,
 )
-from pypto_ir.ops.rules import constant_int, optional_tuple
-from pypto_ir.regions import add_index, mul_index, static
+from pypto_ir.ops.rules import check_cell, constant_int, optional_tuple
+from pypto_ir.regions import mul_index, static
 from pypto_ir.types import (
     INDEX,
     Dims,
@@ -74,7 +74,7 @@ def _view_type(c: CallSite) -> Type:
         if layout is source.layout or source.rank < 2:
             return _with(source, source.shape, TensorView(strides, layout, source.valid, pad))
         return _with(source, _swapped(source.shape), TensorView(_swapped(strides), layout, _swapped(source.valid), pad))
-    if stride and not (len(stride) == source.rank and all(map(provably_equal, stride, packed_strides(source.shape, source.layout)))):
+    if stride and not all_provably_equal(stride, packed_strides(source.shape, source.layout)):
         raise OpError(f"tensor.view to {dims_text(shape)} requires a packed source, found strides {dims_text(stride)}")
     have, want = static(source.shape), static(shape)
     if have is not None and want is not None and prod(have) != prod(want):
@@ -106,15 +106,8 @@ def _view(ev: Evaluation) -> Any:
 
 
 def _check_index(c: CallSite) -> TensorType:
-    source, at = c.tensor(0), c.tuple(1)
-    if len(at) != source.rank:
-        raise OpError(f"{c.op.name} has {len(at)} indices for a tensor of rank {source.rank}")
-    for i, extent in zip(at, source.shape, strict=True):
-        if provably_negative(i) or provably_gt(add_index(i, index(1)), extent):
-            raise OpError(
-                f"{c.op.name} at {dims_text(at)} of a tensor {dims_text(source.shape)}",
-                "indices are 0 up to the extent",
-            )
+    source = c.tensor(0)
+    check_cell(c, "tensor", source.shape)
     return source
 
 

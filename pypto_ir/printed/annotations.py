@@ -10,18 +10,16 @@ pl.tile.exp(t)` of a [16, 64] tile is [16, 64], `u` of `pl.tile.gather_mask` wha
 from __future__ import annotations
 
 import ast
-import math
 from dataclasses import replace
 
 from pypto_ir.diagnostics import declare
 from pypto_ir.dtypes import DType
-from pypto_ir.expr import const_int
-from pypto_ir.linear import provably_equal
+from pypto_ir.linear import all_provably_equal
 from pypto_ir.ops.registry import find_op
 from pypto_ir.printed.reading import Reading
 from pypto_ir.printed.types_reader import Annotation
+from pypto_ir.regions import static_size
 from pypto_ir.types import (
-    Dims,
     ScalarType,
     TensorType,
     TensorView,
@@ -95,20 +93,20 @@ def _tensor(d: TensorType, t: TensorType, written: Annotation) -> TensorType:
 def _tiles_agree(d: TileType, t: TileType, written: Annotation, op: str | None) -> bool:
     if t.dtype is not d.dtype:
         return False
-    if not _equal(t.shape, d.shape):
-        return op in _ANNOTATED and len(d.shape) > 2 and len(t.shape) == 2 and _size(t.shape) == _size(d.shape) is not None
+    if not all_provably_equal(t.shape, d.shape):
+        return op in _ANNOTATED and len(d.shape) > 2 and len(t.shape) == 2 and static_size(t.shape) == static_size(d.shape) is not None
     if written.memory and d.memory is not None and t.memory is not d.memory:
         return False
     if not written.view or t.view == d.view:
         return True
     stated, deduced = t.effective_view, d.effective_view
-    if not _equal(stated.valid, deduced.valid):
+    if not all_provably_equal(stated.valid, deduced.valid):
         return False
     return op in _ANNOTATED or replace(stated, valid=()) == replace(deduced, valid=())
 
 
 def _tensors_agree(d: TensorType, t: TensorType, written: Annotation) -> bool:
-    if t.dtype is not d.dtype or t.distributed is not d.distributed or not _equal(t.shape, d.shape):
+    if t.dtype is not d.dtype or t.distributed is not d.distributed or not all_provably_equal(t.shape, d.shape):
         return False
     if not written.view or t.view == d.view:
         return True
@@ -117,14 +115,5 @@ def _tensors_agree(d: TensorType, t: TensorType, written: Annotation) -> bool:
         stated.layout is deduced.layout
         and stated.pad is deduced.pad
         and same_dims(stated.stride, deduced.stride)
-        and _equal(t.valid, d.valid)
+        and all_provably_equal(t.valid, d.valid)
     )
-
-
-def _equal(a: Dims, b: Dims) -> bool:
-    return a is b or (len(a) == len(b) and all(map(provably_equal, a, b)))
-
-
-def _size(shape: Dims) -> int | None:
-    constants = [const_int(d) for d in shape]
-    return None if None in constants else math.prod(c for c in constants if c is not None)

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from pypto_ir.expr import Const, Expr, MakeTuple
-from pypto_ir.ops.registry import find_op, type_of
+from pypto_ir.expr import Const, MakeTuple
+from pypto_ir.ops.registry import find_op
 from pypto_ir.printed.exprs_writer import ExprWriter, float_text
 from pypto_ir.printed.words import (
     DTYPE,
@@ -24,7 +24,6 @@ from pypto_ir.printed.words import (
     printed_op,
 )
 from pypto_ir.stmt import Call, FunctionCall, Keywords, Literal, Record, Submit, Value
-from pypto_ir.types import ScalarType
 
 #: keyword arguments in printed order where it is not the stored one, and those that always print
 _ALWAYS: dict[str, tuple[str, ...]] = {
@@ -184,8 +183,3 @@ def quoted(text: str, quote: str = '"') -> str:
 def _escaped(c: str) -> str:
     code = ord(c)
     return f"\\x{code:02x}" if code < 256 else f"\\u{code:04x}" if code < 65536 else f"\\U{code:08x}"
-
-
-def is_scalar(e: Expr) -> bool:
-    """True for a value of scalar type."""
-    return isinstance(type_of(e), ScalarType)
