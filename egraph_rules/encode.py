@@ -193,6 +193,8 @@ class _Encoder:
             c.fact("box", number)
         if len(call.args) == 3 and source.type.rank == target.type.rank > 2:
             c.fact("store-pages", number)
+        if len(call.args) == 3 and source.type.rank == target.type.rank == 2:
+            c.fact("store-bands", number)
 
 
 def yielded(block: Block) -> tuple[Expr, ...]:

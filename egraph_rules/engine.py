@@ -20,7 +20,7 @@ from types import ModuleType
 from typing import Any
 
 #: rule files in the order they are loaded; each but the first is a ruleset of its name
-RULE_FILES = ("language", "facts", "flatten", "pages", "slices")
+RULE_FILES = ("language", "facts", "flatten", "pages", "slices", "products", "accumulators")
 _RULES = Path(__file__).with_name("rules")
 
 

@@ -9,6 +9,8 @@ from dataclasses import dataclass, field
 
 from egraph_rules.engine import Limits, Report, UnsoundRule
 from egraph_rules.graph import Graph, saturated
+from egraph_rules.one_buffer import one_buffer
+from egraph_rules.row_windows import lift_row_windows
 from extract.allocate import Allocation
 from extract.bound import lower_bound, skeleton
 from extract.choice import FORMS, Form, choose
@@ -16,7 +18,7 @@ from extract.decide import SOLVE_SECONDS, decide
 from extract.exact import realized
 from extract.explain import obstacles
 from extract.fit import all_emitted, any_that_fits, first_that_fits, internal
-from extract.legal import is_two_d, refusals
+from extract.legal import is_two_d, refusals, window_diagnostics
 from extract.machine import FAMILIES
 from extract.plan import greedy
 from extract.price import Price, price
@@ -102,8 +104,12 @@ def _lower_once(
     if found:
         raise Refused(found)
     clock = _Clock()
+    lifted = lift_row_windows(one_buffer(function))
+    if lifted.obstacles:
+        raise Refused(window_diagnostics(function, lifted.obstacles))
+    prepared = lifted.function
     try:
-        graph = saturated(function, aliased, limits, without)
+        graph = saturated(prepared, aliased, limits, without)
     except UnsoundRule as error:
         raise Refused([internal("X001", function, str(error))]) from error
     clock.lap("saturate")
@@ -121,7 +127,8 @@ def _lower_once(
     emitted = all_emitted(question, [decision.chosen, *started])
     clock.lap("emit")
     before = price(function, target, default_trips)
-    priced = [(function, before)] if is_two_d(function) else []
+    stands = is_two_d(function) and lifted.function is lifted.given
+    priced = [(function, before)] if stands else []
     priced += [(f, price(f, target, default_trips)) for f in emitted]
     priced.sort(key=lambda pair: pair[1].cost)
     clock.lap("price")
@@ -134,7 +141,7 @@ def _lower_once(
     bound = decision.bound
     if cost < bound - 1e-9 * max(1.0, cost):
         # pages that turn out to be one tile are priced apart and written once: then only the skeleton is a sure bound
-        bound = price(skeleton(function), target, default_trips).cost
+        bound = price(skeleton(prepared), target, default_trips).cost
     own = all(question.candidates[i].own and not _by_pages(question, i) for i in decision.chosen)
     settled = own and decision.proof == "optimal" and chosen is emitted[0] and abs(cost - decision.cost) <= 1e-9 * max(1.0, cost)
     settled = settled and not _may_simplify(chosen)

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from extract.choice import FORMS, Choice, Form, Option
 from extract.exact import realized
-from extract.problem import Candidate, Demand, Problem, handover_class
+from extract.problem import Candidate, Demand, Problem, handover_class, handover_of
 from extract.regions import Regions
 
 
@@ -55,7 +55,7 @@ def plan(problem: Problem, chosen: list[int]) -> Plan:
     first: dict[int, Demand] = {}
     for d, user in wanted:
         server = _server(problem, ranks, d, len(ranks) if user is None else ranks.get(user, len(ranks)))
-        if server is None:
+        if server is None or d.c < 0:
             continue
         k = problem.candidates[server]
         if user is None:
@@ -93,7 +93,7 @@ def greedy(problem: Problem, choice: Choice) -> list[int]:
         if any(j in chosen for j in servers):
             continue
         if d.c < 0:
-            wanted = {FORMS.index(f) for f in choice.forms.get((-1 - d.c) // 3, FORMS[:1])}
+            wanted = {FORMS.index(f) for f in choice.forms.get(handover_of(d.c), FORMS[:1])}
             picked = [j for j in servers if problem.candidates[j].option in wanted] or servers
         else:
             free = [j for j in servers if (d.c, problem.candidates[j].region) not in made] or servers

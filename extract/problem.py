@@ -18,7 +18,8 @@ from egraph_rules.tables import Hole
 from extract.bound import skeleton
 from extract.choice import FORMS, Choice, Form, leaf_form, obligations
 from extract.cycles import ZERO, Cycles, objective
-from extract.price import price
+from extract.machine import LEAVES
+from extract.price import HANDED_SCALARS, price
 from extract.regions import Regions, free_dims, regions
 from extract.target import Target
 from extract.trips import DEFAULT_TRIPS
@@ -67,7 +68,9 @@ class Problem:
     loads: list[Cycles] = field(default_factory=list)
 
     def servers(self, d: Demand) -> list[int]:
-        """The candidates that meet a demand: earlier, in its region or one around it."""
+        """The candidates that meet a demand: earlier, in its region or one around it. A form that a value is handed on in has no place."""
+        if d.c < 0:
+            return self.by_class.get(d.c, [])
         found = []
         for i in self.by_class.get(d.c, ()):
             k = self.candidates[i]
@@ -127,14 +130,23 @@ def _priced_regions(graph: Graph, places: Regions) -> list[int]:
     return [r for r in range(len(places.items)) if r not in absent]
 
 
+#: classes below zero: for each handover one that it has a form, and one for each form
+_STRIDE = 1 + len(FORMS)
+
+
 def handover_class(h: int) -> int:
     """The class that stands for "handover h has a form"."""
-    return -1 - 3 * h
+    return -1 - _STRIDE * h
+
+
+def handover_of(c: int) -> int:
+    """The handover that a class of `handover_class` or `form_class` speaks of."""
+    return (-1 - c) // _STRIDE
 
 
 def form_class(h: int, form: Form) -> int:
     """The class that stands for "handover h has this form"."""
-    return -2 - 3 * h - FORMS.index(form)
+    return -2 - _STRIDE * h - FORMS.index(form)
 
 
 class _Builder:
@@ -145,6 +157,8 @@ class _Builder:
         self.first: dict[tuple[int, int], int] = {}
         self.legal: dict[tuple[int, int], dict[int, None]] = {}
         self.pending: list[tuple[Demand, bool]] = []
+        #: handovers that come out of a branch
+        self._branches: set[int] = set()
 
     def build(self) -> None:
         """Find the places where classes may be asked for, until no demand moves a place forward; then write the candidates."""
@@ -175,7 +189,7 @@ class _Builder:
         for s in walk(graph.encoded.function.body):
             if isinstance(s, Assign) and s.target.name in graph.encoded.numbers and s.target.name not in leaves:
                 number = graph.encoded.numbers[s.target.name]
-                for c in (graph.flat.get(number), graph.families.get(number)):
+                for c in (graph.flat.get(number), graph.families.get(number), graph.columns.get(number)):
                     if c is not None:
                         key = (c, places.region[id(s)])
                         self.anchors[key] = min(self.anchors.get(key, places.position[id(s)]), places.position[id(s)])
@@ -193,7 +207,7 @@ class _Builder:
                 read = dict.fromkeys(v.name for v in uses(s) if isinstance(v.type, TileType) and v.name in demanded)
                 free = self.free_sources(s)
                 roots += [Demand(graph.flat[numbers[name]], r, p) for name in read if name not in free]
-        roots += [Demand(handover_class(h), 0, 0) for h in range(len(graph.encoded.handovers))]
+        roots += [Demand(handover_class(h), self.handing(h), 0) for h in range(len(graph.encoded.handovers))]
 
     def free_sources(self, s: Stmt) -> set[str]:
         """The names that a statement reads only to hand them on in a chosen form."""
@@ -216,6 +230,11 @@ class _Builder:
             self._handed_in = self.find_handovers()
         return self._handed_in[h]
 
+    def handing(self, h: int) -> int:
+        """The region that pays for handing a value on: a loop's body, or the region that a branch stands in."""
+        (first, _), *rest = self.handed_in(h)
+        return self.places.items[first].parent if h in self._branches else rest[0][0]
+
     def find_handovers(self) -> dict[int, list[tuple[int, int]]]:
         places, names = self.places, {h.names[0]: i for i, h in enumerate(self.graph.encoded.handovers)}
         result: dict[int, list[tuple[int, int]]] = {}
@@ -224,11 +243,13 @@ class _Builder:
             if isinstance(s, For | While):
                 for carry in s.carries:
                     if carry.var.name in names:
+                        # init at the loop's statement, then the yield in its body
                         result[names[carry.var.name]] = [here, self.at_yield(s.body, places.blocks[(id(s), 0)])]
             elif isinstance(s, If):
                 for var in s.results:
                     if var.name in names:
                         arms = [(s.then, 0), (s.orelse or (), 1)]
+                        self._branches.add(names[var.name])
                         result[names[var.name]] = [self.at_yield(block, places.blocks[(id(s), arm)]) for block, arm in arms if block]
         return result
 
@@ -265,7 +286,7 @@ class _Builder:
         """The regions in which a node may be materialised for a demand: its own, and those around as far as what it names is seen and
         nothing partial leaves a branch, or a loop that may not run. With each, whether the author's program computes the class
         whenever it comes there."""
-        if node.name in ("Leaf2", "LeafEach"):
+        if node.name in LEAVES:
             at = self.places.defined[self.graph.tables.leaves[node.data[0]].name]
             return {at[0]: True} if self.places.inside(d.region, at[0]) else {}
         if node.name in ("Store2", "StoreEach"):
@@ -307,10 +328,12 @@ class _Builder:
         """The expressions that a node brings along, and its load, if any."""
         tables = self.graph.tables
         match node.name:
-            case "Load2" | "LoadEach":
+            case "View2":
+                return (tables.views[node.data[0]].tensor,), None
+            case "Load2" | "LoadEach" | "LoadIn2" | "LoadInEach":
                 entry = tables.loads[node.data[0]]
                 return (*entry.call.args, *type_exprs(entry.type)), entry
-            case "Op2" | "OpEach":
+            case "Op2" | "OpEach" | "AccCols":
                 return tuple(e for e in tables.ops[node.data[0]].template if not hasattr(e, "number")), None
             case "Slice2" | "Assemble2":
                 return tuple(e for e in node.data[1:] if not isinstance(e, tuple)), None
@@ -325,7 +348,7 @@ class _Builder:
             return False
         if node.name in ("Slice2", "Assemble2"):
             return all(const_int(e) is not None for e in exprs)
-        if node.name in ("Op2", "OpEach"):
+        if node.name in ("Op2", "OpEach", "AccCols"):
             return not any(True for e in exprs for _ in variables(e))
         return True
 
@@ -339,7 +362,13 @@ class _Builder:
                     continue
                 out.by_class.setdefault(handover_class(h), []).append(len(out.candidates))
                 out.by_class[form_class(h, form)] = [len(out.candidates)]
-                out.candidates.append(Candidate(handover_class(h), number, 0, -1, ZERO, (), tuple(self.oblige(h, form)), True))
+                tiles = 1
+                if form == "pages":
+                    tiles = self.graph.page_counts.get(classes[0], 1)
+                cycles = Cycles(*ZERO.values[:-1], HANDED_SCALARS * tiles)
+                out.candidates.append(
+                    Candidate(handover_class(h), number, self.handing(h), -1, cycles, (), tuple(self.oblige(h, form)), True)
+                )
 
     def write(self, c: int, region: int) -> None:
         place = self.first[(c, region)]
@@ -357,7 +386,7 @@ class _Builder:
 
 def written_operands(graph: Graph, node: ENode) -> tuple[int, ...]:
     """The operands of a node, by number, that it overwrites: in place, or as scratch."""
-    if node.name == "Assemble2":
+    if node.name in ("Assemble2", "AccCols"):
         return (0,)
     if node.name not in ("Op2", "OpEach"):
         return ()

@@ -207,8 +207,10 @@ def _check_init(c: CallSite) -> None:
         raise OpError(f"init_cond of {c.op.name} has dtype {c.dtype(3).value}", "it must be BOOL")
 
 
-def _family(name: str, product: Callable[[CallSite, int, int], TileType], init: bool, bias: bool, **rest: Any) -> None:
-    """`name`, `name_acc` and, with `bias`, `name_bias`."""
+def _family(
+    name: str, product: Callable[[CallSite, int, int], TileType], init: bool, bias: bool, page: str | None = None, **rest: Any
+) -> None:
+    """`name`, `name_acc` and, with `bias`, `name_bias`; `page` is the family that works on one page."""
 
     def plain(c: CallSite) -> TileType:
         return product(c, 0, 1)
@@ -227,6 +229,7 @@ def _family(name: str, product: Callable[[CallSite, int, int], TileType], init: 
             infer=rule,
             trait=Trait.PAGE_WISE,
             meaning=meaning,
+            page_op=f"tile.{page}{suffix}" if page else None,
             **rest,
             **more,
         )
@@ -240,4 +243,4 @@ def _family(name: str, product: Callable[[CallSite, int, int], TileType], init: 
 
 _family("matmul", _product, init=True, bias=True)
 _family("gemv", _gemv_product, init=False, bias=True, kwargs=_PHASE)
-_family("batch_matmul", _batch_product, init=True, bias=False)
+_family("batch_matmul", _batch_product, init=True, bias=False, page="matmul")

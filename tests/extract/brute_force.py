@@ -61,7 +61,9 @@ class BruteForce:
         self.known: dict[Demand, list[int]] = {}
 
     def meets(self, k: Candidate, d: Demand) -> bool:
-        """True where a candidate stands before what asks, in its block or in one around it."""
+        """True where a candidate stands before what asks, in its block or in one around it; a form has no place."""
+        if d.c < 0:
+            return True
         region, position = d.region, d.position
         while True:
             if region == k.region:
