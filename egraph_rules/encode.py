@@ -12,8 +12,9 @@ from __future__ import annotations
 
 from egraph_rules.buffers import Versions, buffers, written
 from egraph_rules.engine import Commands
+from egraph_rules.entries import Encoded
 from egraph_rules.tables import Handover, StoreEntry
-from egraph_rules.values import Encoded, Values
+from egraph_rules.values import Values
 from pypto_ir.expr import Expr, Var
 from pypto_ir.ops.registry import Trait, find_op, type_of
 from pypto_ir.regions import NoWindow, partition_window

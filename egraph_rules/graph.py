@@ -12,8 +12,8 @@ from typing import Any
 from egraph_rules import forms
 from egraph_rules.encode import encode
 from egraph_rules.engine import Frozen, Limits, Report, engine
+from egraph_rules.entries import Encoded
 from egraph_rules.tables import Tables
-from egraph_rules.values import Encoded
 from pypto_ir.expr import Binary, Expr, index
 from pypto_ir.linear import normalize
 from pypto_ir.stmt import Function

@@ -17,7 +17,7 @@ from bisect import bisect_right
 from dataclasses import dataclass, field
 
 from egraph_rules.buffers import Versions, written
-from egraph_rules.values import Encoded
+from egraph_rules.entries import Encoded
 from extract.price import ARM_TRIPS
 from extract.trips import DEFAULT_TRIPS, Interval, interval, loop_range, parameter_ranges, trips
 from pypto_ir.expr import Expr, Var, const_int, variables
