@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from pypto_ir.dtypes import DType
 from pypto_ir.expr import Cast, Var, dtype_of
 from pypto_ir.interp.calls import compile_call, extents_of
+from pypto_ir.interp.l0c import AccTile
 from pypto_ir.interp.memory import Tensor
 from pypto_ir.interp.scalars import Thunk, compile_dims, compile_expr, wrapper
 from pypto_ir.interp.values import UNDEFINED, RunError, Tile
@@ -119,7 +120,7 @@ class StatementCompiler:
         machine = self.machine
         match value:
             case Call():
-                return compile_call(value, t, in_place=machine.in_place, division=machine.division, lane=machine.lane)
+                return compile_call(value, t, in_place=machine.in_place, division=machine.division, lane=machine.lane, acc=machine.acc)
             case FunctionCall(function=name, args=args):
                 parts = tuple(self.expr(a) for a in args)
 
@@ -174,9 +175,11 @@ class StatementCompiler:
             env.update(zip(keys, values, strict=True))
             for i, region in stated:
                 value = values[i]
-                if isinstance(value, Tile):
+                if isinstance(value, Tile | AccTile):
                     valid = region(env)[1]
-                    if valid != value.valid:
+                    if isinstance(value, AccTile):
+                        env[keys[i]] = value.seen_as(names[i].type, valid)
+                    elif valid != value.valid:
                         env[keys[i]] = Tile(value.data, value.ok, valid)
 
         return bind
