@@ -149,7 +149,7 @@ def parser() -> argparse.ArgumentParser:
         "--2d",
         dest="two_d",
         action="store_true",
-        help="also that in-core functions hold 2-D tiles and linear buffers only",
+        help="also that in-core functions hold 2-D tiles, linear buffers and accumulators that products can address",
     )
     check.set_defaults(command=_command("check"))
 

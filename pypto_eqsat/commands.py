@@ -178,13 +178,14 @@ def check(arguments: argparse.Namespace) -> int:
 
 
 def _not_two_d(program: Program) -> list[Diagnostic]:
-    from pypto_ir.verify import linearity, tile_ops_2d
+    from pypto_ir.verify import accumulators, linearity, tile_ops_2d
 
     result: list[Diagnostic] = []
     for i, function in enumerate(program.functions):
         if function.in_core:
             result += tile_ops_2d(function, ("functions", i))
             result += linearity(function, ("functions", i))
+            result += accumulators(function, ("functions", i), target=program.target)
     return [d for d in result if d.severity is Severity.ERROR]
 
 

@@ -26,6 +26,7 @@ from pypto_ir.dtypes import DType
 from pypto_ir.expr import const_int
 from pypto_ir.interp.values import Evaluation, RunError, Tile, numpy_dtype
 from pypto_ir.lazy import np
+from pypto_ir.ops.matmul import factors
 from pypto_ir.ops.registry import OpDef
 from pypto_ir.types import Compact, Memory, TileType, Type
 
@@ -171,7 +172,7 @@ class Accumulators:
     def meaning(self, op: OpDef, t: Type | None) -> Meaning:
         """What an op with a result of type `t` does where tiles in Acc are `AccTile`s."""
         assert op.meaning is not None
-        if _factors(op) is not None:
+        if factors(op) is not None:
             return self._product(op, op.meaning, t)
         if op.name == "tile.create" and _in_acc(t):
             return lambda ev: self.allocate(t, ev.shape, ev.valid)
@@ -223,9 +224,9 @@ class Accumulators:
     # ---- ops ----
 
     def _product(self, op: OpDef, plain: Meaning, t: Type | None) -> Meaning:
-        factors = _factors(op)
-        assert factors is not None
-        left, right = factors
+        positions = factors(op)
+        assert positions is not None
+        left, right = positions
 
         def run(ev: Evaluation) -> Any:
             target = ev.args[0] if op.writes else self.allocate(t, ev.shape, ev.valid)
@@ -269,14 +270,6 @@ class Accumulators:
     def _operands(self, ev: Evaluation, op: str, into: Memory | None, keep: int | None = None) -> tuple[Any, ...]:
         """The operands with accumulators read, operand `keep` excepted."""
         return tuple([self.read(a, op, into) if isinstance(a, AccTile) and i != keep else a for i, a in enumerate(ev.args)])
-
-
-def _factors(op: OpDef) -> tuple[int, int] | None:
-    """The positions of both factors of a matrix product, None for other ops."""
-    names = [o.name for o in op.operands]
-    if not op.name.startswith(("tile.matmul", "tile.gemv", "tile.batch_matmul")):
-        return None
-    return names.index("lhs"), names.index("rhs")
 
 
 def _in_acc(t: Type | None) -> bool:
