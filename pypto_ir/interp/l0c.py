@@ -21,6 +21,7 @@ from functools import lru_cache
 from math import prod
 from typing import Any
 
+from pypto_ir.acc_chains import is_acc
 from pypto_ir.diagnostics import declare
 from pypto_ir.dtypes import DType
 from pypto_ir.expr import const_int
@@ -174,7 +175,7 @@ class Accumulators:
         assert op.meaning is not None
         if factors(op) is not None:
             return self._product(op, op.meaning, t)
-        if op.name == "tile.create" and _in_acc(t):
+        if op.name == "tile.create" and is_acc(t):
             return lambda ev: self.allocate(t, ev.shape, ev.valid)
         return self._other(op, op.meaning, t)
 
@@ -192,7 +193,7 @@ class Accumulators:
 
     def place(self, value: Any, t: Type) -> Any:
         """An argument as this machine holds it: a tile of an Acc parameter goes into an accumulator."""
-        if not isinstance(value, Tile) or not _in_acc(t) or len(value.shape) != 2:
+        if not isinstance(value, Tile) or not is_acc(t) or len(value.shape) != 2:
             return value
         placed = self.allocate(t, value.shape, value.valid)
         placed.fill(value.data, value.ok)
@@ -261,7 +262,7 @@ class Accumulators:
             if op.writes and isinstance(ev.args[op.writes[0]], AccTile):
                 raise RunError(f"{op.name} writes an accumulator, which only matrix products do", "R011")
             result = plain(replace(ev, args=self._operands(ev, op.name, into)))
-            if _in_acc(t) and isinstance(result, Tile):
+            if is_acc(t) and isinstance(result, Tile):
                 raise RunError(f"{op.name} makes a tile in Acc, which only matrix products write", "R011")
             return result
 
@@ -270,10 +271,6 @@ class Accumulators:
     def _operands(self, ev: Evaluation, op: str, into: Memory | None, keep: int | None = None) -> tuple[Any, ...]:
         """The operands with accumulators read, operand `keep` excepted."""
         return tuple([self.read(a, op, into) if isinstance(a, AccTile) and i != keep else a for i, a in enumerate(ev.args)])
-
-
-def _in_acc(t: Type | None) -> bool:
-    return isinstance(t, TileType) and t.memory is Memory.ACC
 
 
 def _put_back(ev: Evaluation, target: AccTile) -> AccTile:

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from time import monotonic
 from typing import Any
 
+from pypto_ir.acc_chains import stated, unstated_accumulators
 from pypto_ir.interp.inputs import Lane, dim_names, make_arguments, make_dims
 from pypto_ir.interp.l0c import Accumulators
 from pypto_ir.interp.memory import Buffer, Tensor
@@ -113,7 +114,9 @@ def run(
         if acc is None:
             returned = machine.call(function, values)
         else:
-            placed = (acc.place(value, p.var.type) for value, p in zip(values, function.params, strict=True))
+            unstated = unstated_accumulators(function)
+            types = (stated(p.var, unstated) for p in function.params)
+            placed = map(acc.place, values, types)
             returned = tuple(map(acc.result, machine.call(function, tuple(placed))))
     memory = {name: value.buffer for name, value in arguments.items() if isinstance(value, Tensor)}
     return Outcome(returned, memory, machine.steps, tuple(machine.cuts.values()))
@@ -148,7 +151,8 @@ class Machine:
         if self.depth >= CALL_DEPTH:
             raise RunError(f"calls are nested more than {CALL_DEPTH} deep in {function.name}", "R008")
         if function.name not in self.bodies:
-            self.bodies[function.name] = StatementCompiler(self, function.name).block(function.body)
+            unstated = unstated_accumulators(function) if self.acc is not None else frozenset()
+            self.bodies[function.name] = StatementCompiler(self, function.name, unstated).block(function.body)
         env: dict[str, Any] = dict(self.dims)
         env.update(zip((p.var.name for p in function.params), args, strict=True))
         self.depth += 1

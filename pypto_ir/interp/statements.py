@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from pypto_ir.acc_chains import stated
 from pypto_ir.dtypes import DType
 from pypto_ir.expr import Cast, Var, dtype_of
 from pypto_ir.interp.calls import compile_call, extents_of
@@ -54,10 +55,11 @@ _CONTINUE: Signal = ("continue", ())
 
 @dataclass(frozen=True, slots=True)
 class StatementCompiler:
-    """Makes the statements of one function ready to run."""
+    """Makes the statements of one function ready to run; tiles named in `unstated` lie in Acc although their types do not say so."""
 
     machine: Machine
     function: str
+    unstated: frozenset[str] = frozenset()
 
     def block(self, block: Block) -> tuple[Step, ...]:
         return tuple([self.statement(s) for s in block])
@@ -99,7 +101,7 @@ class StatementCompiler:
         return compile_expr(e, self.machine.division)
 
     def assign(self, targets: tuple[Var, ...], value: Value) -> Step:
-        compute = self.value(value, targets[0].type if len(targets) == 1 else None)
+        compute = self.value(value, stated(targets[0], self.unstated) if len(targets) == 1 else None)
         if len(targets) == 1:
             name = targets[0].name
 

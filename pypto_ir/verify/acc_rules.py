@@ -63,7 +63,7 @@ class Product:
             stride = self._stride(rows, columns)
             if stride is not None:
                 yield stride
-        begins = self._begins(rows, columns)
+        begins = self._begins(columns)
         if begins is not None:
             yield begins
         elif not self.keep:
@@ -90,14 +90,10 @@ class Product:
         )
         return Finding("V304", why, help)
 
-    def _begins(self, rows: int, columns: int) -> Finding | None:
-        place = self.place
-        inside = place.columns.begins.within_block(columns, BLOCK) if self.keep and columns <= BLOCK else False
-        if not inside and not place.columns.begins.divisible_by(BLOCK):
-            return misaligned(self.op, self.window(), "column", place.columns)
-        if not self.keep and place.rows.extent != rows and not place.rows.begins.divisible_by(BLOCK):
-            return misaligned(self.op, self.window(), "row", place.rows)
-        return None
+    def _begins(self, columns: int) -> Finding | None:
+        """One column of blocks may lie at any row: its rows follow one another."""
+        at = self.place.columns
+        return None if at.begins.within_block(min(columns, BLOCK), BLOCK) else misaligned(self.op, self.window(), at)
 
     def _rest(self, rows: int, columns: int) -> Iterator[Finding]:
         """The cells of the last blocks that the product does not fill must belong to nobody."""
@@ -105,7 +101,8 @@ class Product:
             if congruence(used, self.known).divisible_by(BLOCK):
                 continue
             at = axis.begins.exact
-            ends = axis.extent is not None and (size == axis.extent or (at is not None and at + size == axis.extent))
+            last = axis.extent is not None and at is not None and at + size == axis.extent and at % BLOCK == 0
+            ends = size == axis.extent or last
             mine = provably_equal(used, index(size)) or reaches(used, axis.written)
             if size % BLOCK and not ends:
                 whose = f"the {what} behind the window"
@@ -139,7 +136,7 @@ class Reading:
         if self.place.blank:
             return None
         if not self.at.begins.within_block(min(self.columns, BLOCK), BLOCK):
-            return misaligned(self.op, window_text(self.t, self.place), "column", self.at)
+            return misaligned(self.op, window_text(self.t, self.place), self.at)
         if self.columns <= BLOCK and self.at == self.place.columns:
             return None
         lies, read = stride_by_type(self.t, self.place), self._stride()
@@ -161,17 +158,17 @@ class Reading:
         return packed if self.a5 and const_int(self.t.valid[0]) is None else self.place.stride
 
 
-def misaligned(op: str, window: str, axis: str, at: Axis) -> Finding:
-    """An offset that is no multiple of 16, or is not proved to be one."""
+def misaligned(op: str, window: str, at: Axis) -> Finding:
+    """A column that is no multiple of 16, or is not proved to be one."""
     known = at.begins
     if known.exact is not None:
-        found = f"begins at {axis} {known.exact}"
+        found = f"begins at column {known.exact}"
     else:
         said = f"`{expr_text(at.shown)}`" if at.shown is not None else "known at run time only"
         fact = "nothing is known of it" if known.modulus == 1 else f"it is {known.residue} modulo {known.modulus}"
-        found = f"begins at a {axis} ({said}) that is not proved to be a multiple of 16: {fact}"
-    help = f"let the {axis} be a sum of multiples of 16, such as `t * 64 + n0` with n0 from range(0, 64, 16)"
-    return Finding("V302", f"{op}: {window} {found}, and accumulators are addressed in blocks of 16 x 16", help)
+        found = f"begins at a column ({said}) that is not proved to be a multiple of 16: {fact}"
+    help = "let the column be a sum of multiples of 16, such as `t * 64 + n0` with n0 from range(0, 64, 16)"
+    return Finding("V302", f"{op}: {window} {found}, and accumulators are addressed in block columns of 16", help)
 
 
 def handed_on(t: TileType, place: Place, to: TileType) -> Finding | None:

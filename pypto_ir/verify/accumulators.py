@@ -7,9 +7,10 @@ window [16, 32] at row 16 of it does not: V301. Windows of at most 16 columns ar
 whatever lies around them. Offsets known at run time must be proved to be multiples of 16; what could not be
 proved is told.
 
-Statements are followed in order, a loop until what is known of its carries no longer changes. `keep` is for
-programs that rely on a product leaving those cells of its blocks alone that it does not fill, which is not
-documented: V303 is not looked for then.
+Whether a product leaves those cells of its blocks alone that it does not fill is not documented: a program
+that relies on it gets the warning V303, unless `keep` says that it may.
+
+Statements are followed in order, a loop until what is known of its carries no longer changes.
 """
 
 from __future__ import annotations
@@ -19,8 +20,9 @@ from dataclasses import dataclass, field, replace
 from functools import reduce
 from typing import TypeAlias
 
+from pypto_ir.acc_chains import is_acc, unstated_accumulators
 from pypto_ir.congruence import ANY, Congruence, congruence, exactly, progression
-from pypto_ir.diagnostics import Diagnostic
+from pypto_ir.diagnostics import Diagnostic, Severity
 from pypto_ir.expr import Expr, Item, MakeTuple, Var, variables
 from pypto_ir.ops.matmul import factors
 from pypto_ir.ops.registry import OpDef, find_op, type_of
@@ -33,6 +35,7 @@ from pypto_ir.stmt import (
     Function,
     FunctionCall,
     If,
+    Param,
     Return,
     Scope,
     Stmt,
@@ -44,7 +47,7 @@ from pypto_ir.stmt import (
     tuple_items,
     walk,
 )
-from pypto_ir.types import Memory, TileType, Type
+from pypto_ir.types import Memory, TileType
 from pypto_ir.verify.acc_places import NOTHING, Axis, Place, Written, coincide, met, most, stride_by_type
 from pypto_ir.verify.acc_rules import SIDE_BY_SIDE, Finding, Product, Reading, handed_on, window_text
 from pypto_ir.verify.places import StmtPath, place
@@ -57,30 +60,23 @@ _VIEWS = frozenset({"tile.slice", "tile.reshape", "tile.set_validshape"})
 def accumulators(function: Function, path: StmtPath = (), *, target: str | None = None, keep: bool = False) -> list[Diagnostic]:
     """What the accumulators of a function are written or read by that no instruction of the target does; nothing for kinds other than
     InCore, AIC and AIV. `path` is the function's own path."""
-    if not function.in_core or not any(in_acc(v.type) for v in _bound(function)):
+    if not function.in_core or not any(is_acc(v.type) for v in _bound(function)):
         return []
-    follow = _Walk(target == "ascend950", keep)
+    follow = _Walk(target == "ascend950", keep, unstated_accumulators(function))
     for param in function.params:
-        follow.define(param.var, _parameter(param.var, param.range))
+        follow.define(param.var, follow.parameter(param))
     follow.block(function.body, (*path, "body"))
-    return [Diagnostic(f.code, f.message, place(function, at, s), f.help) for at, (s, found) in follow.found.items() for f in found]
+    return [
+        Diagnostic(f.code, f.message, place(function, at, s), f.help, Severity.WARNING if f.code == "V303" else Severity.ERROR)
+        for at, (s, found) in follow.found.items()
+        for f in found
+    ]
 
 
 def _bound(function: Function) -> Iterator[Var]:
     yield from (param.var for param in function.params)
     for s in walk(function.body):
         yield from definitions(s)
-
-
-def _parameter(var: Var, bounds: tuple[int, int] | None) -> Fact:
-    if in_acc(var.type):
-        return _whole(var, None)
-    return exactly(bounds[0]) if bounds is not None and bounds[0] == bounds[1] else ANY
-
-
-def _whole(var: Var, written: Written) -> Fact:
-    """A buffer of its own for a name, where it is an accumulator."""
-    return Place.whole(var.name, var.type, written) if isinstance(var.type, TileType) and in_acc(var.type) else ANY
 
 
 def _item(e: Expr) -> str:
@@ -95,11 +91,6 @@ def _join(a: Fact, b: Fact, name: str) -> Fact:
     return a.joined(b) if isinstance(a, Congruence) and isinstance(b, Congruence) else ANY
 
 
-def in_acc(t: Type) -> bool:
-    """True for a 2-D tile in accumulator memory."""
-    return isinstance(t, TileType) and t.memory is Memory.ACC and t.rank == 2
-
-
 @dataclass(slots=True)
 class _Walk:
     """What is known by name; `levels` tells how many loops are around the definition of a name, `stable` what was known of the carries of
@@ -107,6 +98,7 @@ class _Walk:
 
     a5: bool
     keep: bool
+    unstated: frozenset[str]
     places: dict[str, Place] = field(default_factory=dict)
     scalars: dict[str, Congruence] = field(default_factory=dict)
     levels: dict[str, int] = field(default_factory=dict)
@@ -123,12 +115,27 @@ class _Walk:
         else:
             self.scalars[var.name] = fact
 
+    def acc(self, e: Expr) -> TileType | None:
+        """The type of a 2-D tile in accumulator memory, None for any other value."""
+        t = type_of(e)
+        if not isinstance(t, TileType) or t.rank != 2:
+            return None
+        return t if is_acc(t) or (isinstance(e, Var) and e.name in self.unstated) else None
+
+    def whole(self, var: Var, written: Written) -> Fact:
+        """A buffer of its own for a name, where it is an accumulator."""
+        t = self.acc(var)
+        return Place.whole(var.name, t, written) if t is not None else ANY
+
+    def parameter(self, param: Param) -> Fact:
+        bounds = param.range
+        return exactly(bounds[0]) if bounds is not None and bounds[0] == bounds[1] else self.whole(param.var, None)
+
     def place(self, e: Expr) -> tuple[TileType, Place] | None:
         """Type and place of an accumulator, None for any other value."""
-        t = type_of(e)
-        if not in_acc(t):
+        t = self.acc(e)
+        if t is None:
             return None
-        assert isinstance(t, TileType)
         name = e.name if isinstance(e, Var) else _item(e)
         return t, self.places.get(name, Place.unknown(name))
 
@@ -171,7 +178,7 @@ class _Walk:
             case Eval(value=value):
                 self.hand_over(value, s, at)
             case Return(values=values):
-                self.report([self.whole(e, "returned") for e in values], s, at)
+                self.report([self.complete(e, "returned") for e in values], s, at)
             case For() | While():
                 self.loop(s, at)
             case If():
@@ -182,7 +189,7 @@ class _Walk:
     def assign(self, target: Var, value: Value) -> None:
         """A name for an expression, or one of the results of a call of a function."""
         if isinstance(value, FunctionCall | Submit | Call):
-            self.define(target, _whole(target, None))
+            self.define(target, self.whole(target, None))
             return
         self.define(target, self.fact(value))
         for i, item in enumerate(value.items if isinstance(value, MakeTuple) else ()):
@@ -193,9 +200,9 @@ class _Walk:
     def hand_over(self, value: Value, s: Stmt, at: StmtPath) -> None:
         """Arguments of a call of a function, which takes an accumulator for a whole one."""
         if isinstance(value, FunctionCall | Submit):
-            self.report([self.whole(e, f"handed to {value.function}") for e in value.args], s, at)
+            self.report([self.complete(e, f"handed to {value.function}") for e in value.args], s, at)
 
-    def whole(self, e: Expr, how: str) -> Finding | None:
+    def complete(self, e: Expr, how: str) -> Finding | None:
         found = self.place(e)
         if found is None:
             return None
@@ -208,17 +215,17 @@ class _Walk:
 
     def call(self, call: Call, target: Var | None, s: Stmt, at: StmtPath) -> None:
         op, operands = find_op(call.op), [self.place(e) for e in call.args]
-        into = target if target is not None and in_acc(target.type) else None
+        into = target if target is not None and self.acc(target) is not None else None
         deep = any(isinstance(t := type_of(e), TileType) and t.rank > 2 for e in call.args)
         if op is None or deep or (into is None and not any(operands)):
             if target is not None:
-                self.define(target, _whole(target, None))
+                self.define(target, self.whole(target, None))
             return
         first = operands[0] if operands else None
         found: list[Finding | None] = []
         result: Fact = ANY
         if into is not None and call.op == "tile.create":
-            result = _whole(into, NOTHING)
+            result = self.whole(into, NOTHING)
         elif into is not None and factors(op) is not None:
             result, found = self.product(op, call, into)
         elif into is not None and first is not None and call.op in _VIEWS:
@@ -230,7 +237,7 @@ class _Walk:
             if into is not None:
                 message = f"{call.op} makes a tile in Acc, which only matrix products write"
                 found.append(Finding("V305", message, "let it make a tile in Vec or Mat"))
-                result = _whole(into, None)
+                result = self.whole(into, None)
         self.report(found, s, at)
         if target is not None:
             self.define(target, result)
@@ -258,7 +265,7 @@ class _Walk:
                 return where, [handed_on(t, where, target.type)]
             message = f"tile.reshape of {window_text(t, where)}: blocks stay where they are, rows do not follow one another in memory"
             found = None if where.blank else Finding("V306", message, "store the accumulator and load it in the other shape")
-            return _whole(target, NOTHING if where.blank else None), [found]
+            return self.whole(target, NOTHING if where.blank else None), [found]
         offsets = tuple_items(call.args[2]) or ()
         return self.window(where, offsets), [self.cut(t, where)]
 
@@ -315,7 +322,7 @@ class _Walk:
             given = [arm[i] for arm in arms if i < len(arm)]
             found += [self.handed(e, result) for e in given]
             facts = [self.fact(e) for e in given]
-            self.define(result, reduce(lambda a, b: _join(a, b, result.name), facts) if facts else _whole(result, None))
+            self.define(result, reduce(lambda a, b: _join(a, b, result.name), facts) if facts else self.whole(result, None))
         self.report(found, s, at)
 
     def handed(self, e: Expr, to: Var) -> Finding | None:

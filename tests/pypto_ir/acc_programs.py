@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from pypto_ir.stmt import Program
-from tests.helpers import Dim, Json, incore, let, load, out, ret, scalar, store, tensor
+from tests.helpers import Dim, Json, incore, let, load, out, ret, store, tensor
 
 K = 16
 
@@ -63,15 +63,24 @@ def written(windows: Sequence[Window], dtype: str, acc: str = "acc", put_back: b
     return body
 
 
-def created(shape: tuple[int, int], dtype: str, name: str = "acc") -> Json:
-    return let(name, "tile.create", list(shape), dtype="FP32" if dtype != "INT8" else "INT32", target_memory="Acc")
+def created(shape: tuple[int, int], dtype: str, name: str = "acc", stated: bool = True) -> Json:
+    """An accumulator for products of `dtype`; its space is left to the compiler where it is not `stated`."""
+    space = {"target_memory": "Acc"} if stated else {}
+    return let(name, "tile.create", list(shape), dtype="FP32" if dtype != "INT8" else "INT32", **space)
 
 
-def windowed(shape: tuple[int, int], windows: Sequence[Window], dtype: str = "FP16", scalars: Sequence[Json] = (), **more: Any) -> Program:
+def windowed(
+    shape: tuple[int, int],
+    windows: Sequence[Window],
+    dtype: str = "FP16",
+    scalars: Sequence[Json] = (),
+    stated: bool = True,
+    **more: Any,
+) -> Program:
     """Products in windows of one accumulator that is stored as a whole."""
     held = "FP32" if dtype != "INT8" else "INT32"
     last = f"acc_{len(windows) - 1}_1"
-    body = [created(shape, dtype), *written(windows, dtype), store("o", last, [0, 0], "out"), ret("o")]
+    body = [created(shape, dtype, stated=stated), *written(windows, dtype), store("o", last, [0, 0], "out"), ret("o")]
     return incore([*parameters(windows, dtype, scalars), out("out", *shape, dtype=held)], body, **more)
 
 
@@ -87,7 +96,3 @@ def drained(shape: tuple[int, int], windows: Sequence[Window], **more: Any) -> P
         ]
         target = f"o{i}"
     return incore([*parameters(windows, "FP16"), out("out", *shape)], [*body, ret(target)], **more)
-
-
-def row_scalar(name: str, most: int) -> Json:
-    return scalar(name, range=(0, most))

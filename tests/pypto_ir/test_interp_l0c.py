@@ -85,6 +85,7 @@ NARROW = [
     ((48, 16), [Window(0, 0, 32, 16), Window(32, 0, 16, 16)]),
     ((48, 32), [Window(0, 0, 32, 16), Window(16, 16, 16, 16)]),
     ((64, 64), [Window(16, 48, 32, 16), Window(0, 0, 16, 16)]),
+    ((32, 32), [Window(8, 0, 16, 16)]),
 ]
 ROWS = [
     ((32, 64), [Window(0, 0, 16, 64), Window(16, 0, 16, 64)]),
@@ -95,7 +96,7 @@ ROWS = [
 ASKEW = [
     ((16, 32), [Window(0, 8, 16, 16)]),
     ((32, 64), [Window(0, 8, 32, 32)]),
-    ((32, 32), [Window(8, 0, 16, 16)]),
+    ((16, 64), [Window(0, 24, 16, 8), Window(0, 60, 16, 4), Window(0, 12, 16, 8)]),
 ]
 
 
@@ -116,15 +117,9 @@ def test_row_windows_wider_than_a_block_give_wrong_numbers(shape: tuple[int, int
     assert equivalent(windowed(shape, windows), windowed(shape, windows), "main").equal, "buffer mode knows no blocks"
 
 
-@pytest.mark.parametrize(("shape", "windows"), ASKEW[:2])
+@pytest.mark.parametrize(("shape", "windows"), ASKEW)
 def test_windows_that_begin_within_a_block_give_wrong_numbers(shape: tuple[int, int], windows: list[Window]) -> None:
     assert not right(windowed(shape, windows)) and not right(windowed(shape, windows), keep=True)
-
-
-def test_rows_may_begin_within_a_block_where_there_is_one_column_of_blocks() -> None:
-    """Rows are contiguous there; the rows behind the window are lost only where the product fills no whole blocks."""
-    shape, windows = ASKEW[2]
-    assert right(windowed(shape, windows))
 
 
 def test_what_a_product_leaves_in_its_last_blocks_is_undefined_unless_kept() -> None:
