@@ -21,7 +21,7 @@ _FAMILIES = {
     "P": "Reading printed programs",
     "S": "Names and scopes",
     "T": "Types and ops",
-    "V": "The 2-D form and linear buffers",
+    "V": "The 2-D form, linear buffers and accumulators",
     "L": "Lowering",
     "M": "Memories of the target",
     "R": "Running a program",

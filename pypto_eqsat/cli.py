@@ -149,7 +149,7 @@ def parser() -> argparse.ArgumentParser:
         "--2d",
         dest="two_d",
         action="store_true",
-        help="also that in-core functions hold 2-D tiles and linear buffers only",
+        help="also that in-core functions hold 2-D tiles, linear buffers and accumulators that products can address",
     )
     check.set_defaults(command=_command("check"))
 
@@ -171,10 +171,16 @@ def parser() -> argparse.ArgumentParser:
         default=[],
         help="a .npy file or a number for a parameter",
     )
-    run.add_argument(
+    how = run.add_mutually_exclusive_group()
+    how.add_argument(
         "--buffer",
         action="store_true",
         help="ops that work in place write, views share storage, as on the chip",
+    )
+    how.add_argument(
+        "--l0c",
+        action="store_true",
+        help="also that accumulators lie in the blocks of their memory, where products know no stride (2-D tiles only)",
     )
     run.add_argument("--save", metavar="DIR", help="save results and written tensors there as .npy files")
     run.set_defaults(command=_command("run"))

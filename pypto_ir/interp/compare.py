@@ -1,4 +1,4 @@
-"""Whether two programs do the same: `before` by value, `after` in buffer mode, on the same made inputs.
+"""Whether two programs do the same: `before` by value, `after` in buffer or l0c mode, on the same made inputs.
 
     verdict = equivalent(before, after, seconds=5.0)
 
@@ -98,18 +98,23 @@ def equivalent(
     fills: tuple[str, ...] = ("small", "wide"),
     trips: tuple[int | None, ...] = TRIPS,
     step_limit: int = STEP_LIMIT,
+    mode: str = "buffer",
+    target: str | None = None,
+    keep: bool = False,
 ) -> Verdict:
     """Compare one function of two programs, or all functions whose text differs and all that call one of
     them.
 
     For each bound of `trips` every seed is run with each fill; seeds alternate between floor and truncating
-    division. Stops at the first difference, or after `seconds`; a function that was not tried by then still
-    gets its share of half that time.
+    division. `after` runs in `mode`, with `target` and `keep` as `run` has them. Stops at the first
+    difference, or after `seconds`; a function that was not tried by then still gets its share of half that
+    time.
     """
     start = monotonic()
     names = [function] if function is not None else changed_functions(before, after)
     seeds = tuple(seeds)
-    comparison = _Comparison(before, after, {name: Covered() for name in names}, _common_loops(before, after), step_limit)
+    how = {"mode": mode, "target": target, "keep": keep}
+    comparison = _Comparison(before, after, {name: Covered() for name in names}, _common_loops(before, after), step_limit, how)
     grace = max(seconds / (2 * max(len(names), 1)), FIRST_TRY)
     cases = [(limit, seed, fill) for limit in trips for seed in seeds for fill in fills]
     spare = [(trips[0], max(seeds, default=0) + extra, fills[0]) for extra in range(1, SPARE_SEEDS + 1)]
@@ -134,6 +139,7 @@ class _Comparison:
     covered: dict[str, Covered]
     cuttable: frozenset[LoopKey]
     step_limit: int
+    how: dict[str, Any]
     finished: set[tuple[str, int, str]] = field(default_factory=set)
 
     def attempt(self, name: str, seed: int, fill: str, trips: int | None, deadline: float) -> Difference | None:
@@ -154,7 +160,7 @@ class _Comparison:
             covered.refuse(error, "before")
             return None
         try:
-            second = run(self.after, name, mode="buffer", **options)
+            second = run(self.after, name, **self.how, **options)
         except RunError as error:
             if error.code in _LIMITS:
                 covered.refuse(error, "after")

@@ -21,6 +21,7 @@ from pypto_ir.ops.numeric import Meaning
 from pypto_ir.ops.registry import (
     CallSite,
     Kwarg,
+    OpDef,
     OpError,
     Trait,
     declare_op,
@@ -193,6 +194,14 @@ def added_product(run: Multiply, a: int, b: int, init: int | None = None) -> Mea
         return ev.view(target.data, target.ok)
 
     return meaning
+
+
+def factors(op: OpDef) -> tuple[int, int] | None:
+    """The positions of the left and the right factor of a matrix product; None for ops that are none."""
+    if not op.name.startswith(("tile.matmul", "tile.gemv", "tile.batch_matmul")):
+        return None
+    names = [o.name for o in op.operands]
+    return names.index("lhs"), names.index("rhs")
 
 
 # ---- declarations ------------------------------------------------------------------------------------------

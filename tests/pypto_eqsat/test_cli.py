@@ -180,6 +180,16 @@ def test_run_agrees_with_the_lowered_program(tmp_path: Path) -> None:
     assert before == after and before
 
 
+def test_run_l0c_shows_what_a_row_window_of_an_accumulator_becomes() -> None:
+    """The windows of `row_windows` are 32 columns wide: half of what a product writes goes astray."""
+    given = ("run", KERNELS / "row_windows.json", "--function", "row_windows")
+    meant, buffer, blocks = (cli(*given, *mode).out.splitlines() for mode in ((), ("--buffer",), ("--l0c",)))
+    assert meant == buffer and " 0 undefined" in meant[0]
+    assert meant[0] != blocks[0] and " 0 undefined" not in blocks[0]
+    both = cli(*given, "--l0c", "--buffer")
+    assert both.code == 2 and "--buffer" in both.err
+
+
 def test_run_takes_and_saves_arrays(tmp_path: Path) -> None:
     import numpy as np
 
