@@ -128,6 +128,12 @@ def parser() -> argparse.ArgumentParser:
     optimize.add_argument("-o", "--output", metavar="OUT", default="-", help="where the result goes (default: standard output)")
     optimize.add_argument("--target", metavar="NAME", help="compile for this target instead of the one that the program names")
     optimize.add_argument("--time-limit", metavar="SECONDS", type=_seconds, help="stop searching after this time (exit code 3)")
+    optimize.add_argument(
+        "--policy",
+        choices=("cheapest", "upstream"),
+        default="cheapest",
+        help="the program of least cost (default), or the one that PyPTO's hand-written pass FlattenTileNdTo2D gives",
+    )
     optimize.add_argument("--stats", metavar="FILE", help="write cost, bounds, times and what was validated as JSON")
     optimize.add_argument("--no-validate", action="store_true", help="do not interpret input and output to compare them")
     optimize.add_argument("--validate-seconds", metavar="SECONDS", type=_seconds, help="time for that comparison (default: 0.25)")

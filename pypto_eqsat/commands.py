@@ -96,6 +96,8 @@ def optimize(arguments: argparse.Namespace) -> int:
         "target": target,
         "time_limit": arguments.time_limit,
         "validate": not arguments.no_validate,
+        "policy": arguments.policy,
+        "policy_cost": stats is not None,
     }
     seconds = arguments.validate_seconds
     options["validate_seconds"] = VALIDATE_SECONDS if seconds is None else seconds

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from egraph_rules.buffers import aliased_params
 from egraph_rules.catalogue import rule
@@ -20,6 +20,9 @@ from extract.trips import DEFAULT_TRIPS
 from pypto_ir.diagnostics import Diagnostic, Diagnostics, Refused, Severity, declare
 from pypto_ir.stmt import Function, Program
 from pypto_ir.verify import accumulators, linearity, tile_ops_2d, verify_program
+
+if TYPE_CHECKING:
+    from pypto_eqsat.policy import PolicyCost
 
 declare(
     X003="the emitted program does not pass the verifier",
@@ -51,12 +54,16 @@ def optimize(
     validate_seconds: float = VALIDATE_SECONDS,
     default_trips: int = DEFAULT_TRIPS,
     without_rules: frozenset[str] = frozenset(),
+    policy: str = "cheapest",
+    policy_cost: bool = True,
 ) -> Result:
-    """Lower every InCore, AIC and AIV function to 2-D tiles at the least cost that the rules reach.
+    """Lower every InCore, AIC and AIV function to 2-D tiles at the least cost that the rules reach, or with the policy "upstream" as
+    upstream's hand-written pass does.
 
     `target` overrides the program's; `time_limit` bounds the seconds of saturation over the whole program; `without_rules` leaves out
-    rules or rule files by name. Raises `Refused` with every reason where a function has no legal form, or where the result fails the
-    verifier or computes other values than the input: a wrong program never leaves.
+    rules or rule files by name; `policy_cost` False leaves out what upstream's program costs. Raises `Refused` with every reason where a
+    function has no legal form, or where the result fails the verifier or computes other values than the input: a wrong program never
+    leaves.
     """
     started = time.perf_counter()
     bag = Diagnostics()
@@ -64,7 +71,10 @@ def optimize(
     bag.refuse_if_any()
     machine = load_target(target or program.target)
     seconds = {"verify": time.perf_counter() - started}
-    lowered = _lower_all(program, machine, bag, time_limit, default_trips, without_rules)
+    if policy == "upstream":
+        lowered = _as_upstream(program, machine, bag, default_trips)
+    else:
+        lowered = _lower_all(program, machine, bag, time_limit, default_trips, without_rules)
     functions = tuple(lowered[f.name].function if f.name in lowered else f for f in program.functions)
     same = all(a is b for a, b in zip(functions, program.functions, strict=True))
     output = program if same else replace(program, functions=functions)
@@ -81,9 +91,16 @@ def optimize(
         begun = time.perf_counter()
         validated = _validate(program, output, validate_seconds, machine.name, keep)
         seconds["validate"] = time.perf_counter() - begun
+    compared: dict[str, PolicyCost] | None = None
+    if policy_cost:
+        from pypto_eqsat.policy import policy_costs
+
+        begun = time.perf_counter()
+        compared = policy_costs(program, machine, default_trips)
+        seconds["policy"] = time.perf_counter() - begun
     seconds["total"] = time.perf_counter() - started
     limit_hit = any(item.report.limit for item in lowered.values())
-    return Result(output, _stats(lowered, validated, same, validate, seconds), tuple(bag), limit_hit, lowered)
+    return Result(output, _stats(lowered, validated, same, validate, seconds, compared), tuple(bag), limit_hit, lowered)
 
 
 def _lower_all(
@@ -105,6 +122,23 @@ def _lower_all(
         result[function.name] = item
         if item.report.limit:
             bag.warn("W001", f"function {function.name}: saturation stopped at {item.report.limit}; the program is legal but may be dearer")
+    bag.refuse_if_any()
+    return result
+
+
+def _as_upstream(program: Program, machine: Target, bag: Diagnostics, default_trips: int) -> dict[str, Lowered]:
+    """Every in-core function as upstream lowers it; all refusals at once."""
+    from pypto_eqsat.policy import baseline
+
+    aliased = aliased_params(program)
+    result: dict[str, Lowered] = {}
+    for function in program.functions:
+        if function.in_core and function.verbatim is None:
+            try:
+                result[function.name], faults = baseline(function, machine, aliased.get(function.name, ()), default_trips)
+                bag.extend(faults)
+            except Refused as refused:
+                bag.extend(refused.diagnostics)
     bag.refuse_if_any()
     return result
 
@@ -166,9 +200,19 @@ def _validate(before: Program, after: Program, seconds: float, target: str | Non
 
 
 def _stats(
-    lowered: dict[str, Lowered], validated: dict[str, Any] | None, same: bool, wanted: bool, seconds: dict[str, float]
+    lowered: dict[str, Lowered],
+    validated: dict[str, Any] | None,
+    same: bool,
+    wanted: bool,
+    seconds: dict[str, float],
+    compared: dict[str, PolicyCost] | None,
 ) -> dict[str, Any]:
     cost = sum(item.cost for item in lowered.values())
+    upstream = None
+    if compared is not None:
+        from pypto_eqsat.policy import total
+
+        upstream = total(compared)
     bound = sum(item.lower_bound for item in lowered.values())
     fired: dict[str, int] = {}
     for item in lowered.values():
@@ -183,6 +227,7 @@ def _stats(
         "lower_bound": bound,
         "gap": _gap(cost, bound),
         "proof": _proof(cost, bound),
+        **_policy(upstream),
         "validated": validated,
         "seconds": {phase: round(spent, 6) for phase, spent in seconds.items()},
         "egraph": {
@@ -198,6 +243,7 @@ def _stats(
                 "lower_bound": item.lower_bound,
                 "gap": _gap(item.cost, item.lower_bound),
                 "proof": _proof(item.cost, item.lower_bound),
+                **_policy(None if compared is None else compared[name]),
                 "changed": item.changed,
                 "cycles": dict(zip(PIPES, item.price.cycles.values, strict=True)),
                 "traffic": dict(sorted(item.price.traffic.items())),
@@ -209,6 +255,12 @@ def _stats(
             for name, item in lowered.items()
         },
     }
+
+
+def _policy(compared: PolicyCost | None) -> dict[str, Any]:
+    if compared is None:
+        return {"policy_cost": None, "policy_reason": "not asked for"}
+    return {"policy_cost": compared.cost, "policy_reason": compared.reason}
 
 
 def _gap(cost: float, bound: float) -> float:

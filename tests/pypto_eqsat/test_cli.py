@@ -156,9 +156,12 @@ def test_options_reach_the_library(monkeypatch: pytest.MonkeyPatch, tmp_path: Pa
         return driver.Result(program, {})  # type: ignore[arg-type]
 
     monkeypatch.setattr(driver, "optimize", fake)
-    arguments = ["--target", "ascend950", "--time-limit", "2.5", "--no-validate", "--validate-seconds", "7"]
+    arguments = ["--target", "ascend950", "--time-limit", "2.5", "--no-validate", "--validate-seconds", "7", "--policy", "upstream"]
     assert main(["optimize", str(ADD), "-o", str(tmp_path / "o.json"), *arguments]) == 0
-    assert seen == {"target": "ascend950", "time_limit": 2.5, "validate": False, "validate_seconds": 7.0}
+    asked = {"target": "ascend950", "time_limit": 2.5, "validate": False, "validate_seconds": 7.0, "policy": "upstream"}
+    assert seen == {**asked, "policy_cost": False}
+    assert main(["optimize", str(ADD), "-o", str(tmp_path / "o.json"), "--stats", str(tmp_path / "s.json")]) == 0
+    assert (seen["policy"], seen["policy_cost"]) == ("cheapest", True)
 
 
 def test_run_prints_results_and_written_buffers() -> None:

@@ -49,6 +49,8 @@ KEYS = [
     "lower_bound",
     "gap",
     "proof",
+    "policy_cost",
+    "policy_reason",
     "validated",
     "seconds",
     "egraph",
