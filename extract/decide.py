@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import inf
 
+from egraph_rules.resident import exceeds
 from extract.choice import Choice
 from extract.exact import realized, solve
 from extract.parts import parts, rest
@@ -85,6 +86,8 @@ def _decide_part(problem: Problem, start: list[int], cost: float, bound: float, 
             return Decision([], inf, inf, "infeasible", first)
         bound = cost
     if cost == inf or cost - bound > 1e-9 * max(1.0, cost):
+        if limits.seconds <= 0 or exceeds(limits.memory):
+            return Decision(start, cost, min(bound, cost), "bounded", first, _limit(limits, 0.0))
         begun = time.monotonic()
         solution = solve(problem, limits.seconds, start or None, limits.memory)
         if solution is not None:
@@ -100,10 +103,10 @@ def _decide_part(problem: Problem, start: list[int], cost: float, bound: float, 
 
 
 def _limit(limits: ChoiceLimits, spent: float) -> str:
-    """The limit that stopped the solver."""
-    if spent < 0.9 * limits.seconds and limits.memory is not None:
+    """The limit that stopped the solver after so many seconds."""
+    if limits.memory is not None and spent < 0.9 * limits.seconds:
         return f"{limits.memory} MiB"
-    return f"{limits.seconds:g} s of choosing"
+    return "the seconds of the choice"
 
 
 def _start(problem: Problem, choices: list[Choice], known: Sequence[list[int]]) -> tuple[list[int], float]:

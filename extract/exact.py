@@ -7,6 +7,7 @@ when it shows up: some member of such a circle must be served from outside. Cuts
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass
 from fractions import Fraction
 from math import floor, inf
@@ -36,10 +37,11 @@ class Solution:
 def solve(problem: Problem, seconds: float, start: list[int] | None = None, memory: int | None = None) -> Solution | None:
     """The best choice within a time limit, or None where none was found; `start` is a choice to improve on, `memory` the MiB that the
     process may take."""
+    begun = time.monotonic()
     model = Model(problem)
     if start is not None:
         model.hint(start)
-    return model.solve(seconds, memory)
+    return model.solve(seconds - (time.monotonic() - begun), memory)
 
 
 def realized(problem: Problem, chosen: list[int]) -> list[int]:

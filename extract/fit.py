@@ -10,6 +10,7 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass, replace
 
+from egraph_rules.resident import exceeds
 from extract.allocate import Allocation
 from extract.choice import Choice
 from extract.decide import ChoiceLimits, Decision, decide
@@ -113,8 +114,11 @@ class _Run:
             if not self.learn(fresh):
                 return
             left = self.deadline - time.monotonic()
+            if exceeds(self.limits.memory):
+                self.limit = f"{self.limits.memory} MiB"
+                return
             if left <= 0:
-                self.limit = f"{self.limits.seconds:g} s of choosing"
+                self.limit = "the seconds of the choice"
                 return
             known = [self.best.chosen] if self.best is not None and self.best.chosen else []
             found = decide(self.question, choices, self.bound if self.sure else 0.0, replace(self.limits, seconds=left), known)

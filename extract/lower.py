@@ -68,14 +68,18 @@ def lower(
     choice_limits: ChoiceLimits | None = None,
 ) -> Lowered:
     """The cheapest 2-D form of an in-core function that the rules give and the target can hold. Raises
-    `Refused` where there is none.
+    `Refused` where there is none. `limits` are those of saturation, `choice_limits` those of the choice; time counts over all passes.
 
     What was moved or copied opens new choices, so such a result is lowered again until nothing changes: lowering the final result gives
     the same function.
     """
 
+    chosen = choice_limits or ChoiceLimits()
+    deadline = time.monotonic() + chosen.seconds
+
     def once(f: Function) -> Lowered:
-        return _lower_once(f, target, aliased, limits, default_trips, without, choice_limits or ChoiceLimits())
+        left = replace(chosen, seconds=min(chosen.seconds, max(0.0, deadline - time.monotonic())))
+        return _lower_once(f, target, aliased, limits, default_trips, without, left)
 
     result = once(function)
     for _ in range(ROUNDS):

@@ -22,6 +22,7 @@ from extract import decide as deciding
 from extract import exact as solving
 from extract.decide import ChoiceLimits, decide
 from extract.exact import circles, realized, solve
+from extract.lower import lower
 from extract.parts import parts
 from extract.plan import greedy
 from extract.problem import Problem
@@ -195,6 +196,28 @@ def test_circles_are_cut_one_by_one_and_not_their_union(met: list[set[int]]) -> 
     found = circles(asking, first, realized(asking, first))
     assert len(found) == 6 and all(realized(asking, circle) == [] for circle in found)
     assert len(met) <= 8, "each round cuts every circle of its choice"
+
+
+@pytest.mark.parametrize("trips", [1 << 20, 1 << 50, (1 << 62) - 1])
+def test_trips_of_any_number_are_within_the_range_of_the_solver(trips: int) -> None:
+    asking, small = large(trips), large(1 << 12)
+    solution = solve(asking, SECONDS)
+    assert solution is not None and solution.bound <= solution.cost == asking.cost(list(solution.chosen))
+    assert solution.cost - solution.bound <= 1e-6 * solution.cost
+    best = solve(small, SECONDS)
+    assert best is not None and solution.cost == pytest.approx(asking.cost(list(best.chosen)), rel=1e-6)
+
+
+def test_trips_of_nested_loops_stay_finite() -> None:
+    b = Build()
+    loops = [b.loop(f"i{n}", (1 << 62) - 1) for n in range(20)]
+    for loop in loops:
+        loop.__enter__()
+    b.out(b.let("y", "tile.add", b.load("x", (4, 4, 8)), b.load("w", (1, 4, 8))))
+    for loop in reversed(loops):
+        loop.__exit__(None, None, None)
+    found = lower(b.function(), TARGET)
+    assert 0 < found.lower_bound <= found.cost < float("inf")
 
 
 def test_solver_without_time_proves_nothing_that_is_not_so() -> None:
