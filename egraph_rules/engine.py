@@ -19,8 +19,12 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from egraph_rules.resident import exceeds
+
 #: rule files in the order they are loaded; each but the first is a ruleset of its name
 RULE_FILES = ("language", "facts", "flatten", "pages", "slices", "products", "accumulators")
+#: growth of the e-graph in one batch above which the next batch is shorter
+_FAST = 2.0
 _RULES = Path(__file__).with_name("rules")
 
 
@@ -54,11 +58,13 @@ def rule_text(name: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """When saturation stops early: e-nodes, seconds, iterations."""
+    """When saturation stops early: e-nodes, seconds, iterations, MiB of the process. They are looked at between batches of rounds; a
+    batch is as long as the e-graph grows slowly."""
 
     nodes: int = 2_000_000
     seconds: float = 60.0
     iterations: int = 100_000
+    memory: int | None = None
 
 
 @dataclass(slots=True)
@@ -141,7 +147,7 @@ class Session:
         span = b.RustSpan("saturate", 0, 0)
         runs = [b.Run(span, b.RunConfig(name)) for name in self._rulesets if name != "facts"]
         facts = b.Saturate(span, b.Run(span, b.RunConfig("facts")))
-        batch = 4
+        batch, before = 4, 0
         started, report = time.monotonic(), Report()
         while True:
             schedule = b.Repeat(span, batch, b.Sequence(span, [facts, *runs]))
@@ -162,9 +168,12 @@ class Session:
                 report.limit = f"{limits.seconds:g} s of saturation"
             elif report.iterations >= limits.iterations:
                 report.limit = f"{limits.iterations} iterations"
+            elif exceeds(limits.memory):
+                report.limit = f"{limits.memory} MiB"
             if report.limit:
                 break
-            batch = min(64, batch * 2)
+            fast = before and size > before * _FAST
+            batch, before = (max(1, batch // 4) if fast else min(64, batch * 2)), size
         report.rules_fired = {rule: count for rule, count in sorted(report.rules_fired.items()) if count}
         return report
 

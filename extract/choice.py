@@ -175,6 +175,8 @@ class _Search:
         self.expected = _expected(graph)
         self.types: dict[int, Type] = {}
         self.costs: dict[int, float] = {}
+        #: how many options of a class were found when it was settled
+        self.settled: dict[int, int] = {}
         self.found: dict[int, list[tuple[float, int, Option]]] = {}
         self.waiting: dict[int, list[tuple[int, int]]] = {}
         self.open: dict[tuple[int, int], int] = {}
@@ -196,7 +198,7 @@ class _Search:
             cost, c, _ = heapq.heappop(heap)
             if c in self.costs:
                 continue
-            self.costs[c] = cost
+            self.costs[c], self.settled[c] = cost, len(self.found[c])
             self.types[c] = min(self.found[c])[2].type
             for user, i in self.waiting.get(c, ()):
                 self.open[(user, i)] -= 1
@@ -216,8 +218,13 @@ class _Search:
         heapq.heappush(heap, (cost, c, i))
 
     def ranked(self) -> dict[int, list[Option]]:
-        """Options by cost. A node whose operands were settled after its class stays behind the chosen one."""
-        return {c: [option for _, _, option in sorted(found, key=lambda f: f[:2])] for c, found in self.found.items()}
+        """Options by cost. A node whose operands were settled after its class stays behind the chosen one, also where costs reach their
+        limit and are equal."""
+
+        def order(found: list[tuple[float, int, Option]]) -> list[Option]:
+            return [option for _, _, option in sorted(found, key=lambda f: f[:2])]
+
+        return {c: order(found[: self.settled[c]]) + order(found[self.settled[c] :]) for c, found in self.found.items()}
 
     def option(self, c: int, node: ENode) -> Option | None:
         """The node as an option, or None where the type rules refuse it or it makes another type than its class has."""

@@ -28,10 +28,10 @@ from extract.machine import (
     tile_call,
     tuple_of,
     typed,
+    written_operands,
 )
 from extract.names import Names
 from extract.plan import Plan
-from extract.problem import written_operands
 from pypto_ir.expr import Expr, Var, variables
 from pypto_ir.ops.registry import OpError
 from pypto_ir.stmt import Assign, Call, Eval, Return, Stmt, Yield, definitions, value_exprs, walk
@@ -74,6 +74,8 @@ class Elaborator:
         self.here: Stmt | None = None
         self.comment: list[str] = []
         self.made: list[Callable[[], None]] = []
+        #: the class that every name was written for
+        self.origins: dict[str, int] = {}
         self.authors: dict[int, list[str]] = {}
         leaves = {leaf.name for leaf in graph.tables.leaves.items}
         for name, number in self.encoded.numbers.items():
@@ -282,6 +284,7 @@ class Elaborator:
         # a page cut from a whole tile belongs to its reader, any other page to the value that it is a part of
         cut = node.name in ("RowsOf", "ColsOf")
         var = self.assign(self.names.derived(self.hint(c), str(number)), call, made, None if cut else c)
+        self.origins[var.name] = c
         self.remember(self.frames[-1].equal, shared, var)
         return var
 
@@ -299,6 +302,8 @@ class Elaborator:
         here = self.here
         named = isinstance(here, Assign) and here.target.name == name
         self.put(Assign((var,), call, source.loc if source else None, here.comment if named and here else None))
+        if c is not None:
+            self.origins[name] = c
         frame = self.frames[-1]
         frame.names.add(name)
 

@@ -51,9 +51,13 @@ from pypto_ir.types import Dims, Memory, TensorType, TileType, same_dim, with_va
 __all__ = ["NotAvailable", "emit"]
 
 
-def emit(graph: Graph, choice: Choice, plan: Plan) -> Function:
-    """The function that a plan stands for. Raises `NotAvailable` where no option of a class can be emitted at its place."""
-    return _Emitter(graph, choice, plan).function()
+def emit(graph: Graph, choice: Choice, plan: Plan, origins: dict[str, int] | None = None) -> Function:
+    """The function that a plan stands for; `origins` is filled with the class that every emitted tile was written for. Raises
+    `NotAvailable` where no option of a class can be emitted at its place."""
+    emitter = _Emitter(graph, choice, plan)
+    if origins is not None:
+        emitter.at.origins = origins
+    return emitter.function()
 
 
 class _Emitter:
@@ -215,17 +219,20 @@ class _Emitter:
                 tile = isinstance(var.type, TileType) and isinstance(value, Var) and isinstance(value.type, TileType)
                 result.append(_retyped(var.name, value, forms.flat_type(var.type)) if tile else var)  # type: ignore[arg-type]
                 at.bind(result[-1])
+                if tile and self.encoded.numbers[var.name] in self.graph.flat:
+                    at.origins[var.name] = self.graph.flat[self.encoded.numbers[var.name]]
             elif form == "cols":
                 assert isinstance(var.type, TileType)
                 name = at.names.own(var.name) or at.names.derived(var.name, "cols")
                 result.append(_retyped(name, value, forms.columns_type(var.type)))
-                at.hold(result[-1], self.graph.columns[self.encoded.numbers[var.name]])
+                at.origins[name] = self.graph.columns[self.encoded.numbers[var.name]]
+                at.hold(result[-1], at.origins[name])
             else:
                 name = at.names.derived(var.name, str(b))
                 assert isinstance(var.type, TileType)
                 result.append(_retyped(name, value, forms.page_type(var.type)))
                 at.bind(result[-1])
-                family = self.graph.families[self.encoded.numbers[var.name]]
+                family = at.origins[name] = self.graph.families[self.encoded.numbers[var.name]]
                 at.frames[-1].pages[((family, at.frames[-1].region), b)] = result[-1]
         return result
 

@@ -12,6 +12,7 @@ from egraph_rules import forms, loads
 from egraph_rules.graph import ENode, Graph
 from egraph_rules.tables import FillEntry, Hole, OpEntry
 from pypto_ir.expr import Expr, MakeTuple, Var, const_int, index
+from pypto_ir.ops.registry import Role, find_op
 from pypto_ir.ops.rules import infer_call
 from pypto_ir.regions import add_index, merged_valid
 from pypto_ir.stmt import Call, tuple_items
@@ -181,3 +182,18 @@ def _extent(e: Expr) -> int:
     value = const_int(e)
     assert value is not None, "a window has constant extents"
     return value
+
+
+def written_operands(graph: Graph, node: ENode) -> tuple[int, ...]:
+    """The operands of a node, by number, that it overwrites: in place, or as scratch."""
+    if node.name in ("Assemble2", "AccCols"):
+        return (0,)
+    if node.name not in ("Op2", "OpEach"):
+        return ()
+    entry = graph.tables.ops[node.data[0]]
+    op = find_op(entry.op)
+    if op is None:
+        return ()
+    holes = [i for i, e in enumerate(entry.template) if isinstance(e, Hole)]
+    scratch = [i for i in holes if op.operands[min(i, len(op.operands) - 1)].role is Role.SCRATCH]
+    return tuple(holes.index(i) for i in (*op.writes, *scratch) if i in holes)

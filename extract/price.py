@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from extract.cost import call_cost
 from extract.cycles import ZERO, Cycles, objective
 from extract.target import Target
-from extract.trips import DEFAULT_TRIPS, Interval, interval, loop_range, parameter_ranges, trips
+from extract.trips import DEFAULT_TRIPS, Interval, interval, loop_range, nested, parameter_ranges, trips
 from pypto_ir.expr import Binary, Cast, Unary, Var
 from pypto_ir.stmt import (
     Assign,
@@ -134,9 +134,9 @@ class _Work:
             case For(var=var, body=body):
                 count = trips(s, self.ranges, self.default_trips)
                 self.ranges[var.name] = loop_range(s, self.ranges)
-                self.region("for", var.name, at, region.trips * count, body, LOOP_SCALARS + _handed(s.carries))
+                self.region("for", var.name, at, nested(region.trips, count), body, LOOP_SCALARS + _handed(s.carries))
             case While(body=body):
-                self.region("while", None, at, region.trips * self.default_trips, body, LOOP_SCALARS + _handed(s.carries))
+                self.region("while", None, at, nested(region.trips, self.default_trips), body, LOOP_SCALARS + _handed(s.carries))
             case If(then=then, orelse=orelse, results=results):
                 region.sums[-1] += BRANCH_SCALARS + _handed(results)
                 self.region("then", None, at, region.trips * ARM_TRIPS, then)

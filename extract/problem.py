@@ -10,21 +10,22 @@ The cost of a choice is the objective of the regions' loads: what the skeleton d
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from math import inf
 
 from egraph_rules.encode import is_value
 from egraph_rules.graph import ENode, Graph
-from egraph_rules.tables import Hole
 from extract.bound import skeleton
 from extract.choice import FORMS, Choice, Form, leaf_form, obligations
+from extract.cuts import Conditions
 from extract.cycles import ZERO, Cycles, objective
-from extract.machine import LEAVES
+from extract.least import least
+from extract.machine import LEAVES, written_operands
 from extract.price import HANDED_SCALARS, price
 from extract.regions import Regions, free_dims, regions
 from extract.target import Target
 from extract.trips import DEFAULT_TRIPS
 from pypto_ir.expr import Var, const_int, variables
-from pypto_ir.ops.registry import Role, find_op
 from pypto_ir.stmt import Assign, For, If, Stmt, While, Yield, terminator, uses, walk
 from pypto_ir.types import TileType, type_exprs
 
@@ -57,15 +58,18 @@ class Candidate:
 
 @dataclass(slots=True)
 class Problem:
-    """Candidates, the demands that every choice must meet, and the load of every region beside them."""
+    """Candidates, the demands that every choice must meet, the load of every region beside them, and what else is known of choices.
+    `least` is `choice` with every option at the least that it costs, as candidates cost."""
 
     graph: Graph
     choice: Choice
+    least: Choice
     regions: Regions
     candidates: list[Candidate] = field(default_factory=list)
     by_class: dict[int, list[int]] = field(default_factory=dict)
     roots: list[Demand] = field(default_factory=list)
     loads: list[Cycles] = field(default_factory=list)
+    conditions: Conditions = field(default_factory=lambda: Conditions([], []))
 
     def servers(self, d: Demand) -> list[int]:
         """The candidates that meet a demand: earlier, in its region or one around it. A form that a value is handed on in has no place."""
@@ -101,29 +105,38 @@ class Problem:
         return {c: tuple(sorted({items[candidates[i].region].trips for i in members})) for c, members in self.by_class.items()}
 
     def cost(self, chosen: list[int]) -> float:
-        """The objective of a set of candidates."""
+        """The objective of a set of candidates, infinite where the conditions rule it out."""
+        members = set(chosen)
+        if not self.conditions.allow(members):
+            return inf
         loads = list(self.loads)
         for i in chosen:
             k = self.candidates[i]
             loads[k.region] = loads[k.region] + k.cycles
+        for region, cycles in self.conditions.extra(members):
+            loads[region] = loads[region] + cycles
         return objective((r.trips, load) for r, load in zip(self.regions.items, loads, strict=True))
 
 
 def problem(graph: Graph, choice: Choice, target: Target, default_trips: int = DEFAULT_TRIPS) -> Problem:
     """The problem of a saturated function; `choice` holds the legal options of every class."""
     places = regions(graph.encoded, default_trips)
-    builder = _Builder(Problem(graph, choice, places), free_dims(graph.encoded))
+    builder = _Builder(Problem(graph, choice, choice, places), free_dims(graph.encoded))
     builder.build()
     out = builder.out
+    out.least = least(graph, choice)
+    for i, k in enumerate(out.candidates):
+        if k.c >= 0:
+            out.candidates[i] = replace(k, cycles=out.least.options[k.c][k.option].cycles)
     fixed = price(skeleton(graph.encoded.function), target, default_trips)
     # price numbers regions in the same order, and has none for an absent else-arm
     out.loads = [ZERO] * len(places.items)
-    for number, region in zip(_priced_regions(graph, places), fixed.regions, strict=True):
+    for number, region in zip(priced_regions(graph, places), fixed.regions, strict=True):
         out.loads[number] = out.loads[number] + region.cycles
     return out
 
 
-def _priced_regions(graph: Graph, places: Regions) -> list[int]:
+def priced_regions(graph: Graph, places: Regions) -> list[int]:
     """The regions in the order in which `price` lists them: no region for an absent else-arm."""
     branches = [s for s in walk(graph.encoded.function.body) if isinstance(s, If)]
     absent = {places.blocks[(id(s), 1)] for s in branches if s.orelse is None}
@@ -382,18 +395,3 @@ class _Builder:
             self.out.by_class.setdefault(c, []).append(len(self.out.candidates))
             reads, obliges = ((), wanted) if leaf else (wanted, ())
             self.out.candidates.append(Candidate(c, number, region, place, option.cycles, reads, obliges, own))
-
-
-def written_operands(graph: Graph, node: ENode) -> tuple[int, ...]:
-    """The operands of a node, by number, that it overwrites: in place, or as scratch."""
-    if node.name in ("Assemble2", "AccCols"):
-        return (0,)
-    if node.name not in ("Op2", "OpEach"):
-        return ()
-    entry = graph.tables.ops[node.data[0]]
-    op = find_op(entry.op)
-    if op is None:
-        return ()
-    holes = [i for i, e in enumerate(entry.template) if isinstance(e, Hole)]
-    scratch = [i for i in holes if op.operands[min(i, len(op.operands) - 1)].role is Role.SCRATCH]
-    return tuple(holes.index(i) for i in (*op.writes, *scratch) if i in holes)

@@ -129,6 +129,11 @@ def parser() -> argparse.ArgumentParser:
     optimize.add_argument("--target", metavar="NAME", help="compile for this target instead of the one that the program names")
     optimize.add_argument("--time-limit", metavar="SECONDS", type=_seconds, help="stop searching after this time (exit code 3)")
     optimize.add_argument(
+        "--choice-seconds", metavar="SECONDS", type=_seconds, help="time to choose in each function (default: 5, exit code 3)"
+    )
+    optimize.add_argument("--node-limit", metavar="N", type=_count, help="e-nodes of a function (default: 2,000,000, exit code 3)")
+    optimize.add_argument("--memory-limit", metavar="MIB", type=_count, help="memory of the process while it searches (exit code 3)")
+    optimize.add_argument(
         "--policy",
         choices=("cheapest", "upstream"),
         default="cheapest",
@@ -215,6 +220,13 @@ def _seconds(text: str) -> float:
     value = float(text)
     if not 0 < value < 1e9:
         raise argparse.ArgumentTypeError(f"found {text}, allowed is a number of seconds above 0")
+    return value
+
+
+def _count(text: str) -> int:
+    value = int(text)
+    if not 0 < value < 2**31:
+        raise argparse.ArgumentTypeError(f"found {text}, allowed are 1 to 2**31 - 1")
     return value
 
 

@@ -95,10 +95,14 @@ def optimize(arguments: argparse.Namespace) -> int:
     options: dict[str, Any] = {
         "target": target,
         "time_limit": arguments.time_limit,
+        "node_limit": arguments.node_limit,
+        "memory_limit": arguments.memory_limit,
         "validate": not arguments.no_validate,
         "policy": arguments.policy,
         "policy_cost": stats is not None,
     }
+    if arguments.choice_seconds is not None:
+        options["choice_seconds"] = arguments.choice_seconds
     seconds = arguments.validate_seconds
     options["validate_seconds"] = VALIDATE_SECONDS if seconds is None else seconds
     with source.locating(), reproducing(source.program):

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from egraph_rules.buffers import aliased_params
 from egraph_rules.catalogue import rule
 from egraph_rules.engine import Limits
+from extract.decide import SOLVE_SECONDS, ChoiceLimits
 from extract.lower import Lowered, lower
 from extract.target import PIPES, Target, load_target
 from extract.trips import DEFAULT_TRIPS
@@ -28,6 +29,7 @@ declare(
     X003="the emitted program does not pass the verifier",
     X004="the emitted program computes other values than the input",
     W001="a limit stopped the rules before their end",
+    W002="a limit stopped the choice before its proof",
 )
 
 #: seconds that interpretation goes on for unless told otherwise; every changed function is run at least once, however short that is
@@ -50,6 +52,9 @@ def optimize(
     *,
     target: str | None = None,
     time_limit: float | None = None,
+    node_limit: int | None = None,
+    memory_limit: int | None = None,
+    choice_seconds: float = SOLVE_SECONDS,
     validate: bool = True,
     validate_seconds: float = VALIDATE_SECONDS,
     default_trips: int = DEFAULT_TRIPS,
@@ -60,10 +65,11 @@ def optimize(
     """Lower every InCore, AIC and AIV function to 2-D tiles at the least cost that the rules reach, or with the policy "upstream" as
     upstream's hand-written pass does.
 
-    `target` overrides the program's; `time_limit` bounds the seconds of saturation over the whole program; `without_rules` leaves out
-    rules or rule files by name; `policy_cost` False leaves out what upstream's program costs. Raises `Refused` with every reason where a
-    function has no legal form, or where the result fails the verifier or computes other values than the input: a wrong program never
-    leaves.
+    `target` overrides the program's. `time_limit` bounds the seconds of search over the whole program, `choice_seconds` those of the
+    choice in each function, `node_limit` the e-nodes of each, `memory_limit` the MiB that the process may hold. A limit that is hit is
+    reported (W001, W002); the program is legal all the same. `without_rules` leaves out rules or rule files by name, `policy_cost` False
+    what upstream's program costs. Raises `Refused` with every reason where a function has no legal form, or where the result fails the
+    verifier or computes other values than the input: a wrong program never leaves.
     """
     started = time.perf_counter()
     bag = Diagnostics()
@@ -74,7 +80,8 @@ def optimize(
     if policy == "upstream":
         lowered = _as_upstream(program, machine, bag, default_trips)
     else:
-        lowered = _lower_all(program, machine, bag, time_limit, default_trips, without_rules)
+        search = _Search(time_limit, node_limit, memory_limit, choice_seconds)
+        lowered = _lower_all(program, machine, bag, search, default_trips, without_rules)
     functions = tuple(lowered[f.name].function if f.name in lowered else f for f in program.functions)
     same = all(a is b for a, b in zip(functions, program.functions, strict=True))
     output = program if same else replace(program, functions=functions)
@@ -99,29 +106,51 @@ def optimize(
         compared = policy_costs(program, machine, default_trips)
         seconds["policy"] = time.perf_counter() - begun
     seconds["total"] = time.perf_counter() - started
-    limit_hit = any(item.report.limit for item in lowered.values())
+    limit_hit = any(item.report.limit or item.limit for item in lowered.values())
     return Result(output, _stats(lowered, validated, same, validate, seconds, compared), tuple(bag), limit_hit, lowered)
 
 
+class _Search:
+    """The limits of the search over a whole program, and what of them is left for the next function."""
+
+    def __init__(self, seconds: float | None, nodes: int | None, memory: int | None, choice_seconds: float) -> None:
+        self.nodes, self.memory, self.choice_seconds = nodes, memory, choice_seconds
+        self.deadline = None if seconds is None else time.monotonic() + seconds
+
+    @property
+    def left(self) -> float | None:
+        return None if self.deadline is None else max(0.01, self.deadline - time.monotonic())
+
+    def saturation(self) -> Limits:
+        free = Limits()
+        return Limits(self.nodes or free.nodes, self.left or free.seconds, free.iterations, self.memory)
+
+    def choice(self) -> ChoiceLimits:
+        left = self.left
+        return ChoiceLimits(self.choice_seconds if left is None else min(left, self.choice_seconds), memory=self.memory)
+
+
 def _lower_all(
-    program: Program, machine: Target, bag: Diagnostics, time_limit: float | None, default_trips: int, without: frozenset[str]
+    program: Program, machine: Target, bag: Diagnostics, search: _Search, default_trips: int, without: frozenset[str]
 ) -> dict[str, Lowered]:
     """Every in-core function lowered; all refusals at once."""
     aliased = aliased_params(program)
     result: dict[str, Lowered] = {}
-    deadline = None if time_limit is None else time.monotonic() + time_limit
     for function in program.functions:
         if not function.in_core or function.verbatim is not None:
             continue
-        limits = Limits() if deadline is None else Limits(seconds=max(0.01, deadline - time.monotonic()))
+        limits = search.saturation()
         try:
-            item = lower(function, machine, aliased.get(function.name, ()), limits, default_trips, without)
+            item = lower(function, machine, aliased.get(function.name, ()), limits, default_trips, without, search.choice())
         except Refused as refused:
             bag.extend(refused.diagnostics)
             continue
         result[function.name] = item
         if item.report.limit:
             bag.warn("W001", f"function {function.name}: saturation stopped at {item.report.limit}; the program is legal but may be dearer")
+        if item.limit:
+            gap = _gap(item.cost, item.lower_bound)
+            bag.warn("W002", f"function {function.name}: the choice stopped at {item.limit}; {gap:.1%} of the cost is not proved")
     bag.refuse_if_any()
     return result
 
@@ -250,7 +279,7 @@ def _stats(
                 "peak_bytes": {memory.value: size for memory, size in item.allocation.peak.items()},
                 "classes": item.classes,
                 "nodes": item.nodes,
-                "limit": item.report.limit,
+                "limit": item.report.limit or item.limit,
             }
             for name, item in lowered.items()
         },

@@ -8,7 +8,7 @@ from alternatives import TARGET
 from brute_force import BruteForce, Question, asked
 from building import Build
 
-from extract.decide import decide
+from extract.decide import ChoiceLimits, decide
 from extract.emit import emit
 from extract.exact import realized
 from extract.plan import Plan, greedy, plan
@@ -36,7 +36,7 @@ def hoistable() -> Function:
 
 
 def decided(question: Question) -> tuple[list[int], Plan]:
-    chosen = decide(question.problem, question.choices, question.bound).chosen
+    chosen = decide(question.problem, question.choices, question.bound, ChoiceLimits()).chosen
     return chosen, plan(question.problem, chosen)
 
 

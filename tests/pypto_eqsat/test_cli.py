@@ -57,6 +57,9 @@ def test_wrong_usage_is_code_2_with_a_diagnostic() -> None:
         ("check", ADD, "--nope"),
         ("optimize", ADD, "--time-limit", "-1"),
         ("optimize", ADD, "--time-limit", "x"),
+        ("optimize", ADD, "--node-limit", "0"),
+        ("optimize", ADD, "--memory-limit", "1.5"),
+        ("optimize", ADD, "--choice-seconds", "0"),
         ("run", ADD, "--seed", "-3"),
         ("check", ADD, "--2"),
     ):
@@ -157,9 +160,11 @@ def test_options_reach_the_library(monkeypatch: pytest.MonkeyPatch, tmp_path: Pa
 
     monkeypatch.setattr(driver, "optimize", fake)
     arguments = ["--target", "ascend950", "--time-limit", "2.5", "--no-validate", "--validate-seconds", "7", "--policy", "upstream"]
+    arguments += ["--node-limit", "1000", "--memory-limit", "512", "--choice-seconds", "0.5"]
     assert main(["optimize", str(ADD), "-o", str(tmp_path / "o.json"), *arguments]) == 0
-    asked = {"target": "ascend950", "time_limit": 2.5, "validate": False, "validate_seconds": 7.0, "policy": "upstream"}
-    assert seen == {**asked, "policy_cost": False}
+    asked = {"target": "ascend950", "validate": False, "validate_seconds": 7.0, "policy": "upstream"}
+    limits = {"time_limit": 2.5, "node_limit": 1000, "memory_limit": 512, "choice_seconds": 0.5}
+    assert seen == {**asked, **limits, "policy_cost": False}
     assert main(["optimize", str(ADD), "-o", str(tmp_path / "o.json"), "--stats", str(tmp_path / "s.json")]) == 0
     assert (seen["policy"], seen["policy_cost"]) == ("cheapest", True)
 

@@ -205,15 +205,45 @@ def test_time_limit_gives_a_legal_program_or_a_refusal(name: str, limit: float) 
         return
     assert all(is_two_d(f) for f in result.program.functions if f.in_core)
     assert_equal_runs(before, result.program)
-    warned = [d for d in result.diagnostics if d.code == "W001"]
+    warned = [d for d in result.diagnostics if d.code in ("W001", "W002")]
     assert result.limit_hit == bool(warned)
     assert all(d.severity is Severity.WARNING for d in warned)
 
 
-def test_generous_time_limit_changes_nothing() -> None:
-    free, limited = optimize(kernel("add_3d")), optimize(kernel("add_3d"), time_limit=60)
+def test_generous_limits_change_nothing() -> None:
+    free = optimize(kernel("add_3d"))
+    limited = optimize(kernel("add_3d"), time_limit=60, node_limit=10_000, memory_limit=1 << 20, choice_seconds=60)
     assert free.program == limited.program
     assert not limited.limit_hit and not limited.diagnostics
+
+
+@pytest.mark.parametrize(("limit", "text"), [({"node_limit": 1}, "1 e-nodes"), ({"memory_limit": 1}, "1 MiB")])
+def test_limit_of_nodes_and_of_memory_is_reported_for_each_function(limit: dict[str, int], text: str) -> None:
+    result = optimize(kernel("rmsnorm_4d"), **limit)  # type: ignore[arg-type]
+    (found,) = (d for d in result.diagnostics if d.code == "W001")
+    assert result.limit_hit and text in found.message and found.severity is Severity.WARNING
+    assert [item["limit"] for item in result.stats["functions"].values()] == [text]
+
+
+def packed_sums(count: int) -> Program:
+    """Sums that are made by pages, and read under another shape: each may be packed for itself."""
+    body = []
+    for n in range(count):
+        body += [load(f"x{n}", "x", [0, 0, 0], [4, 4, 8]), load(f"w{n}", "w", [n, 0, 0], [1, 4, 8])]
+        body += [let(f"y{n}", "tile.add", f"x{n}", f"w{n}"), let(f"e{n}", "tile.exp", f"y{n}")]
+        body += [let(f"z{n}", "tile.reshape", f"e{n}", [4, 2, 16]), store(f"s{n}", f"z{n}", [n * 4, 0, 0], "o" if n == 0 else f"s{n - 1}")]
+    params = [tensor("x", 4, 4, 8), tensor("w", count, 4, 8), out("o", 4 * count, 2, 16)]
+    return incore(params, [*body, ret(f"s{count - 1}")])
+
+
+def test_limit_of_the_choice_is_reported_with_what_is_not_proved() -> None:
+    free = optimize(packed_sums(40))
+    result = optimize(packed_sums(40), choice_seconds=1e-6)
+    (found,) = result.diagnostics
+    assert (found.code, found.severity, result.limit_hit) == ("W002", Severity.WARNING, True)
+    assert "the seconds of the choice" in found.message and f"{result.stats['gap']:.1%}" in found.message
+    assert result.stats["proof"] == "bounded" and result.stats["lower_bound"] <= free.stats["cost"] <= result.stats["cost"]
+    assert free.diagnostics == () and not free.limit_hit and free.stats["proof"] == "optimal"
 
 
 # targets
