@@ -80,12 +80,6 @@ def keys_of(taken: Taken) -> list[int]:
     return [key for node in taken.values() for key in node.keys]
 
 
-def restricted(dag: Dag, taken: Taken, free: set[int]) -> Dag:
-    """The graph in which classes of an extraction keep their node, but for those that are free."""
-    kept = (([taken[c]] if c in taken and c not in free else nodes) for c, nodes in enumerate(dag.classes))
-    return Dag([list(nodes) for nodes in kept], dag.root)
-
-
 #: no unit is smaller; a node costs less than that too little where its cost has more digits
 MIN_UNIT = Fraction(1, 2**128)
 

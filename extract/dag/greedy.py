@@ -6,7 +6,7 @@ so that no class comes to be made of itself.
 
 from __future__ import annotations
 
-from collections import deque
+from heapq import heapify, heappop, heappush
 
 from extract.dag.graph import Dag, Node, Taken
 
@@ -14,18 +14,20 @@ from extract.dag.graph import Dag, Node, Taken
 def greedy(dag: Dag) -> Taken | None:
     """An extraction that is good where little is shared; None where the root cannot be extracted at all."""
     users: dict[int, list[tuple[int, Node]]] = {}
-    waiting: deque[tuple[int, Node]] = deque()
+    waiting: list[tuple[int, int, int, Node]] = []
     for c, nodes in enumerate(dag.classes):
         for node in nodes:
             for x in node.children:
                 users.setdefault(x, []).append((c, node))
             if not node.children:
-                waiting.append((c, node))
-    queued = {node.keys for _, node in waiting}
+                waiting.append((node.cost, len(waiting), c, node))
+    heapify(waiting)
+    queued = {node.keys for _, _, _, node in waiting}
+    count = len(waiting)
     best: dict[int, tuple[int, Node]] = {}
     held: dict[int, dict[int, int]] = {}
     while waiting:
-        c, node = waiting.popleft()
+        _, _, c, node = heappop(waiting)
         queued.discard(node.keys)
         known = best.get(c)
         union = _union(c, node, held, best, known[0] if known else None)
@@ -35,9 +37,10 @@ def greedy(dag: Dag) -> Taken | None:
         if known is None or total < known[0]:
             best[c], held[c] = (total, node), union
             for user in users.get(c, ()):
-                if user[1].keys not in queued:
+                if user[1].keys not in queued and all(x in best for x in user[1].children):
                     queued.add(user[1].keys)
-                    waiting.append(user)
+                    count += 1
+                    heappush(waiting, (user[1].cost + max(best[x][0] for x in user[1].children), count, *user))
     return _needed(dag, best)
 
 

@@ -130,6 +130,7 @@ def _pruned(dag: Dag, sets: Sets, known: int | None) -> None:
     paid = mask_of(frozenset(c for c, cost in enumerate(least) if cost))
     context = bool(sets.with_)
     forced = sets.must[dag.root] if context else 0
+    base = sum(least[x] for x in bits(forced & paid))
     for c, nodes in enumerate(dag.classes):
         # what is held with c and cannot come to need c
         beside = sets.with_[c] & ~sets.above[c] if context else 0
@@ -138,7 +139,7 @@ def _pruned(dag: Dag, sets: Sets, known: int | None) -> None:
         rest = list(_undominated(rest, beside))
         if context and known is not None:
             held = sets.with_[c]
-            left = known - sum([least[x] for x in bits(held & paid)]) + least[c]
+            left = known - base - sum([least[x] for x in bits(held & ~forced & paid)]) + least[c]
             rest = [(n, m) for n, m in rest if n.cost + sum([least[x] for x in bits(m & ~held & paid)]) <= left]
         spare = forced & ~sets.above[c] if context else 0
         dag.classes[c] = [_lean(n, sets.must, spare) for n, _ in rest]

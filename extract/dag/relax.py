@@ -41,7 +41,7 @@ class Relaxed:
 
 def relaxed(dag: Dag, known: int, seconds: float) -> Relaxed:
     """The bound of a simplified graph and what is left of it; the bound is 0 where GLOP finds none in time."""
-    sets = sets_of(dag, context=False)
+    sets = sets_of(dag, context=True)
     rows = list(rows_of(dag, sets))
     prices = _prices(dag, rows, known, seconds)
     if prices is None:
@@ -70,19 +70,28 @@ def rows_of(dag: Dag, sets: Sets) -> Iterator[Row]:
     forced = sets.must[dag.root]
     for c in bits(forced):
         yield Row(tuple((c, i) for i in range(len(dag.classes[c]))), (), 1)
+    circles = _components(sets)
     for c, nodes in enumerate(dag.classes):
-        readers: dict[int, list[int]] = {}
-        for i, needs in enumerate(sets.needs[c]):
-            for z in bits(needs):
-                readers.setdefault(z, []).append(i)
         direct = 0
         for node in nodes:
             direct |= mask_of(node.children)
+        readers: dict[int, list[int]] = {}
+        for i, needs in enumerate(sets.needs[c]):
+            for z in bits(needs & (direct | circles[c])):
+                readers.setdefault(z, []).append(i)
         for z, members in readers.items():
             free = tuple((z, i) for i, needs in enumerate(sets.needs[z]) if not needs >> c & 1)
             circular = len(free) < len(dag.classes[z])
             if circular or (direct >> z & 1 and not forced >> z & 1):
                 yield Row(free, tuple((c, i) for i in members), 0)
+
+
+def _components(sets: Sets) -> list[int]:
+    """For every class the classes that it can reach and that can reach it."""
+    members: dict[int, int] = {}
+    for c, above in enumerate(sets.above):
+        members[above] = members.get(above, 0) | 1 << c
+    return [members[above] for above in sets.above]
 
 
 def _prices(dag: Dag, rows: list[Row], known: int, seconds: float) -> list[int] | None:

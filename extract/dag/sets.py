@@ -32,10 +32,11 @@ class Sets:
 
 def bits(mask: int) -> Iterator[int]:
     """The members of a set, in order."""
-    while mask:
-        low = mask & -mask
-        yield low.bit_length() - 1
-        mask ^= low
+    digits = f"{mask:b}"[::-1]
+    at = digits.find("1")
+    while at >= 0:
+        yield at
+        at = digits.find("1", at + 1)
 
 
 def mask_of(members: frozenset[int]) -> int:
