@@ -17,6 +17,7 @@ from benchmarks.pages import DOCS, generated, replaced
 
 PACKAGES = ("pypto_ir", "egraph_rules", "extract", "pypto_eqsat")
 _FAMILIES = {
+    "G": "E-graphs of others",
     "J": "Reading program files",
     "P": "Reading printed programs",
     "S": "Names and scopes",

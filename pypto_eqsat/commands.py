@@ -205,6 +205,12 @@ def run(arguments: argparse.Namespace) -> int:
         return run_function(source.program, arguments)
 
 
+def extract(arguments: argparse.Namespace) -> int:
+    from pypto_eqsat.extract_command import extract_graph
+
+    return extract_graph(arguments)
+
+
 def rules(arguments: argparse.Namespace) -> int:
     from egraph_rules.catalogue import rules as all_rules
 

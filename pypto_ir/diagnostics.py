@@ -106,8 +106,9 @@ class Diagnostics:
             raise Refused(self._items)
 
 
-#: code -> what it means. J: reading JSON, P: reading printed programs, S: SSA and scopes, T: types and ops, V: shape of the result
-#: (TileOps2D, linearity), L: lowering, M: memory, R: running, U: use of the command line, W: warnings, X: an internal fault that was caught
+#: code -> what it means. G: e-graphs of others, J: reading JSON, P: reading printed programs, S: SSA and scopes, T: types and ops,
+#: V: shape of the result (TileOps2D, linearity), L: lowering, M: memory, R: running, U: use of the command line, W: warnings, X: an
+#: internal fault that was caught
 CODES: dict[str, str] = {}
 
 
