@@ -69,7 +69,8 @@ def test_meeting_keeps_what_is_common() -> None:
 
 def test_questions() -> None:
     assert integers(16, 32).divisible_by(16) and not integers(8, 32).divisible_by(16) and not integers(0, 24).divisible_by(16)
-    assert integers(8, 16).within_block(8, 16) and not integers(8, 16).within_block(9, 16) and not integers(0, 8).within_block(1, 16)
+    assert integers(8, 16).within_block(8, 16) and not integers(8, 16).within_block(9, 16) and not integers(0, 8).within_block(9, 16)
+    assert integers(0, 8).within_block(8, 16) and integers(4, 8).within_block(4, 24) and not integers(4, 8).within_block(5, 24)
     assert exactly(40).within_block(8, 16) and exactly(5).exact == 5 and integers(5, 6).exact is None
 
 
