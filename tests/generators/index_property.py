@@ -186,7 +186,7 @@ def exact(e: Expr, env: dict[str, Any], division: str) -> int | None:
             p, q = dtype_of(a), dtype_of(b)
             if x is None or y is None or p is None or q is None:
                 return None
-            if op == "floordiv" and x // y != int(x / y) and x % y == 0:
+            if op == "floordiv" and y == -1 and _fitting(-x, e) is None:
                 return None
             return _evaluated(compile_expr(Binary(op, Const(x, p), Const(y, q)), division), {})
     return _evaluated(compile_expr(e, division), env)
