@@ -93,7 +93,7 @@ class Fact:
         if self.dtype.bits == 64:  # bounds that come from assumptions on sizes tell nothing
             least, greatest = max(least, -(INDEX_LIMIT >> 1)), INDEX_LIMIT >> 1
         low, high = self.lo - least >= self.modulus, greatest - self.hi >= self.modulus
-        if low and high or (least == 0 and high):
+        if high and (low or least == 0):
             parts.append(f"in [{self.lo}, {self.hi}]")
         elif low:
             parts.append(f"at least {self.lo}")

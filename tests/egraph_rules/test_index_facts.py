@@ -60,7 +60,7 @@ def int32(value: int) -> Json:
     return const(value, "INT32")
 
 
-I, J = scalar("i", range=(0, 100)), scalar("j", range=(0, 100))
+I100, J100 = scalar("i", range=(0, 100)), scalar("j", range=(0, 100))
 ANY, WORD = scalar("x"), scalar("x", "INT32")
 
 #: expression of i, j in [0, 100] and any x: what is said of it
@@ -109,7 +109,7 @@ FORMS = {
 
 @pytest.mark.parametrize("text", FORMS)
 def test_facts_of_forms(text: str) -> None:
-    assert str(fact(main([I, J, ANY], let("o", text)))) == FORMS[text]
+    assert str(fact(main([I100, J100, ANY], let("o", text)))) == FORMS[text]
 
 
 def test_a_product_of_three_survives_no_wrap_and_a_power_of_two_does() -> None:
@@ -153,7 +153,7 @@ def test_a_sign_needs_that_nothing_wraps_at_the_width() -> None:
     ids=str,
 )
 def test_facts_of_loop_variables(bounds: list[Any], said: str) -> None:
-    found = str(fact(main([I, J, ANY], loop("k", bounds, {}, [let("o", "k")]))))
+    found = str(fact(main([I100, J100, ANY], loop("k", bounds, {}, [let("o", "k")]))))
     assert found == said
 
 
@@ -168,9 +168,9 @@ def test_the_stop_of_a_loop_bounds_what_is_left() -> None:
 
 def test_a_loop_that_may_not_run_hands_on_its_first_value() -> None:
     body = loop("k", [0, "i", 1], {"a": "8"}, [let("b", "k * 16"), give("b")], ["r"])
-    assert fact(main([I], body, let("o", "r"))).multiple_of == 8
+    assert fact(main([I100], body, let("o", "r"))).multiple_of == 8
     runs = loop("k", [0, "i + 1", 1], {"a": "8"}, [let("b", "k * 16"), give("b")], ["r"])
-    assert fact(main([I], runs, let("o", "r"))).multiple_of == 16
+    assert fact(main([I100], runs, let("o", "r"))).multiple_of == 16
 
 
 def test_carried_scalars_are_proved_by_induction() -> None:
@@ -178,7 +178,7 @@ def test_carried_scalars_are_proved_by_induction() -> None:
     assert str(fact(main([], body))) == "multiple of 16, in [32, 176]"
     assert str(fact(main([], body, let("p", "r")), "p")) == "multiple of 16, in [48, 192]"
     down = loop("k", [0, "i", 1], {"a": "1600"}, [let("o", "a"), let("b", "a - 16"), give("b")], ["r"])
-    assert str(fact(main([I], down))) == "multiple of 16, in [16, 1600]"
+    assert str(fact(main([I100], down))) == "multiple of 16, in [16, 1600]"
     broken = loop("k", [0, 10, 1], {"a": "32"}, [let("o", "a"), let("b", "a + 8"), give("b")], ["r"])
     assert fact(main([], broken)).multiple_of == 8
 
@@ -220,7 +220,7 @@ def branch(condition: str, then: list[Json], orelse: list[Json] | None = None, r
 
 def test_a_phi_is_either_arm() -> None:
     body = branch("x < 0", [give("i * 32")], [give("i * 48")], ("r",))
-    assert str(fact(main([I, ANY], body, let("o", "r")))) == "multiple of 16, in [0, 4800]"
+    assert str(fact(main([I100, ANY], body, let("o", "r")))) == "multiple of 16, in [0, 4800]"
 
 
 @pytest.mark.parametrize(
@@ -239,7 +239,7 @@ def test_a_phi_is_either_arm() -> None:
     ],
 )
 def test_conditions_say_something_of_names_in_their_arm(condition: str, said: str) -> None:
-    p = main([I, ANY], branch(condition, [let("o", "x")]), let("p", "x"))
+    p = main([I100, ANY], branch(condition, [let("o", "x")]), let("p", "x"))
     assert str(fact(p)) == said
     assert str(fact(p, "p")) == "any INDEX"
 
@@ -386,7 +386,7 @@ def test_a_name_of_another_integer_type_holds_the_wrapped_value() -> None:
 
 
 def test_the_deepest_expression_that_fails_is_named() -> None:
-    p = main([I, J, ANY], let("g", "j * 8"), let("row", "i * 16"), let("o", "row + g"))
+    p = main([I100, J100, ANY], let("g", "j * 8"), let("row", "i * 16"), let("o", "row + g"))
     found = proof(p)
     assert found.obstacle is not None
     assert str(found.obstacle) == "j is in [0, 100]"
@@ -395,7 +395,7 @@ def test_the_deepest_expression_that_fails_is_named() -> None:
 
 
 def test_the_sign_is_blamed_on_what_may_be_negative() -> None:
-    p = main([I, ANY], let("o", "i * 16 + x * 16"))
+    p = main([I100, ANY], let("o", "i * 16 + x * 16"))
     found = proof(p)
     assert found.obstacle is not None and found.obstacle.kind == "sign"
     assert str(found.obstacle) == "x is any INDEX"

@@ -6,9 +6,9 @@ e-graph whose facts are those that some values really have; whatever the rules u
 
 from __future__ import annotations
 
-import random
 from collections.abc import Callable
 from dataclasses import dataclass
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -32,16 +32,8 @@ class Claim:
     conditions: dict[str, Callable[[Any, str], Any]]
 
 
-@dataclass(frozen=True, slots=True)
-class Scope:
-    """The unknowns of a claim."""
-
-    x: Any = M.value("x")
-    a: Any = M.value("a")
-    b: Any = M.value("b")
-    c: Any = M.value("c")
-    d: Any = M.value("d")
-    k: Any = M.value("k")
+#: the unknowns of a claim
+UNKNOWNS = SimpleNamespace(**{name: M.value(name) for name in "xabcdk"})
 
 
 def wide(v: Any) -> Any:
@@ -132,7 +124,7 @@ CLAIMS = {
 
 def refuted(name: str, way: str, without: str | None = None) -> bool:
     """True where z3 finds values that satisfy the conditions of a claim, but for one, and not its equation."""
-    claim, s = CLAIMS[name], Scope()
+    claim, s = CLAIMS[name], UNKNOWNS
     left, right = claim.sides(s, way)
     given = [condition(s, way) for label, condition in claim.conditions.items() if label != without]
     if without is not None:  # a few divisors do to find a counter-example
