@@ -113,7 +113,7 @@ class System:
         for _ in range(_REACH):
             leads = {value: atoms | kept.keys() - {value} for value in limits}
             found = {
-                value: tuple(l for l in group if any(a in leads[value] and a != value for a in self._atoms(l.other)))
+                value: tuple(x for x in group if any(a in leads[value] and a != value for a in self._atoms(x.other)))
                 for value, group in limits.items()
             }
             found = {value: group for value, group in found.items() if group}
