@@ -23,6 +23,7 @@ _FAMILIES = {
     "T": "Types and ops",
     "V": "The 2-D form and linear buffers",
     "L": "Lowering",
+    "B": "Boxes of MX scales",
     "M": "Memories of the target",
     "R": "Running a program",
     "U": "Command line, files and targets",
@@ -33,10 +34,10 @@ _FAMILIES = {
 
 def rules_text() -> str:
     """Every rewrite rule by rule file: equation, condition, counter-example."""
-    from egraph_rules.catalogue import rules
+    from egraph_rules.catalogue import every_rule
 
     lines: list[str] = []
-    for ruleset, members in groupby(rules(), key=lambda rule: rule.ruleset):
+    for ruleset, members in groupby(every_rule(), key=lambda rule: rule.ruleset):
         lines += [f"## {ruleset}", ""]
         for rule in members:
             lines += [f"### {rule.name}", "", "```text", rule.equation, "```", ""]

@@ -128,6 +128,13 @@ def parser() -> argparse.ArgumentParser:
     optimize.add_argument("-o", "--output", metavar="OUT", default="-", help="where the result goes (default: standard output)")
     optimize.add_argument("--target", metavar="NAME", help="compile for this target instead of the one that the program names")
     optimize.add_argument("--time-limit", metavar="SECONDS", type=_seconds, help="stop searching after this time (exit code 3)")
+    optimize.add_argument(
+        "--stage", choices=("flatten", "mx"), help="run one pass only: tiles to 2-D, or MX scales to boxes (default: both)"
+    )
+    optimize.add_argument(
+        "--policy", choices=("default", "upstream"), default="default", help="upstream: prove offsets of MX scales as PyPTO does"
+    )
+    optimize.add_argument("--mx-stores", action="store_true", help="let stores of whole FP8E8M0 boxes into MX scales pass")
     optimize.add_argument("--stats", metavar="FILE", help="write cost, bounds, times and what was validated as JSON")
     optimize.add_argument("--no-validate", action="store_true", help="do not interpret input and output to compare them")
     optimize.add_argument("--validate-seconds", metavar="SECONDS", type=_seconds, help="time for that comparison (default: 0.25)")

@@ -96,7 +96,11 @@ def optimize(arguments: argparse.Namespace) -> int:
         "target": target,
         "time_limit": arguments.time_limit,
         "validate": not arguments.no_validate,
+        "policy": arguments.policy,
+        "mx_stores": arguments.mx_stores,
     }
+    if arguments.stage is not None:
+        options["stages"] = (arguments.stage,)
     seconds = arguments.validate_seconds
     options["validate_seconds"] = VALIDATE_SECONDS if seconds is None else seconds
     with source.locating(), reproducing(source.program):
@@ -197,7 +201,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def rules(arguments: argparse.Namespace) -> int:
-    from egraph_rules.catalogue import rules as all_rules
+    from egraph_rules.catalogue import every_rule as all_rules
 
     wanted = arguments.name
     known = sorted(all_rules(), key=lambda rule: str(rule.name))

@@ -14,12 +14,16 @@ from typing import Any
 from egraph_rules.buffers import aliased_params
 from egraph_rules.catalogue import rule
 from egraph_rules.engine import Limits
+from egraph_rules.mx.block import holds_mx
 from extract.lower import Lowered, lower
 from extract.target import PIPES, Target, load_target
 from extract.trips import DEFAULT_TRIPS
+from pypto_eqsat.mx_stage import DEFAULT, block, compared
+from pypto_eqsat.mx_stage import stats as mx_stats
 from pypto_ir.diagnostics import Diagnostic, Diagnostics, Refused, Severity, declare
 from pypto_ir.stmt import Function, Program
 from pypto_ir.verify import linearity, tile_ops_2d, verify_program
+from pypto_ir.verify.boxes import blocked_scales
 
 declare(
     X003="the emitted program does not pass the verifier",
@@ -27,6 +31,8 @@ declare(
     W001="a limit stopped the rules before their end",
 )
 
+#: the passes, in the order in which they run: tiles to 2-D, then MX scales to boxes
+STAGES = ("flatten", "mx")
 #: seconds that interpretation goes on for unless told otherwise; every changed function is run at least once, however short that is
 VALIDATE_SECONDS = 0.01
 
@@ -51,12 +57,17 @@ def optimize(
     validate_seconds: float = VALIDATE_SECONDS,
     default_trips: int = DEFAULT_TRIPS,
     without_rules: frozenset[str] = frozenset(),
+    stages: tuple[str, ...] = STAGES,
+    policy: str = DEFAULT,
+    mx_stores: bool = False,
 ) -> Result:
-    """Lower every InCore, AIC and AIV function to 2-D tiles at the least cost that the rules reach.
+    """Lower every InCore, AIC and AIV function to 2-D tiles at the least cost that the rules reach, then block MX scales.
 
-    `target` overrides the program's; `time_limit` bounds the seconds of saturation over the whole program; `without_rules` leaves out
-    rules or rule files by name. Raises `Refused` with every reason where a function has no legal form, or where the result fails the
-    verifier or computes other values than the input: a wrong program never leaves.
+    `stages` are the passes that run; where both do, a program without MX scales is not stamped as blocked. `policy` chooses the prover
+    of offsets into scales, `mx_stores` lets stores of whole boxes into scales pass. `target` overrides the program's; `time_limit`
+    bounds the seconds of saturation over the whole program; `without_rules` leaves out rules or rule files by name. Raises `Refused`
+    with every reason where a function has no legal form, or where the result fails the verifier or computes other values than the
+    input: a wrong program never leaves.
     """
     started = time.perf_counter()
     bag = Diagnostics()
@@ -64,25 +75,35 @@ def optimize(
     bag.refuse_if_any()
     machine = load_target(target or program.target)
     seconds = {"verify": time.perf_counter() - started}
-    lowered = _lower_all(program, machine, bag, time_limit, default_trips, without_rules)
+    flatten, mx = (stage in stages for stage in STAGES)
+    lowered = _lower_all(program, machine, bag, time_limit, default_trips, without_rules) if flatten else {}
     functions = tuple(lowered[f.name].function if f.name in lowered else f for f in program.functions)
     same = all(a is b for a, b in zip(functions, program.functions, strict=True))
     output = program if same else replace(program, functions=functions)
+    flat, blocking = output, None
+    if mx and (not flatten or holds_mx(output)):
+        begun = time.perf_counter()
+        blocking = block(output, program, policy=policy, stores=mx_stores)
+        output, same = blocking.program, same and blocking.program is output
+        seconds["mx"] = time.perf_counter() - begun
     for item in lowered.values():
         for phase, spent in item.seconds.items():
             seconds[phase] = seconds.get(phase, 0.0) + spent
     if not same:
         begun = time.perf_counter()
-        _verify_output(program, output)
+        _verify_output(program, output, flatten)
         seconds["verify"] += time.perf_counter() - begun
     validated: dict[str, Any] | None = None
     if validate and not same:
         begun = time.perf_counter()
-        validated = _validate(program, output, validate_seconds)
+        validated = _validated(program, flat, output, validate_seconds)
         seconds["validate"] = time.perf_counter() - begun
     seconds["total"] = time.perf_counter() - started
     limit_hit = any(item.report.limit for item in lowered.values())
-    return Result(output, _stats(lowered, validated, same, validate, seconds), tuple(bag), limit_hit, lowered)
+    stats = _stats(lowered, validated, same, validate, seconds)
+    if blocking is not None:
+        stats["rules_fired"] = dict(sorted({**stats["rules_fired"], **blocking.fired}.items()))
+    return Result(output, {**stats, "mx": mx_stats(blocking)}, tuple(bag), limit_hit, lowered)
 
 
 def _lower_all(
@@ -108,11 +129,12 @@ def _lower_all(
     return result
 
 
-def _verify_output(before: Program, after: Program) -> None:
+def _verify_output(before: Program, after: Program, flat: bool) -> None:
     found = [d for d in verify_program(after) if d.severity is Severity.ERROR]
     for old, new in zip(before.functions, after.functions, strict=True):
         if old is not new:
-            found += [*tile_ops_2d(new), *linearity(new), *_still_nd(new)]
+            found += [*tile_ops_2d(new), *linearity(new), *_still_nd(new)] if flat else []
+            found += blocked_scales(new)
     if found:
         raise Refused([_fault("X003", d) for d in found])
 
@@ -127,24 +149,28 @@ def _fault(code: str, d: Diagnostic) -> Diagnostic:
     return Diagnostic(code, f"[{d.code}] {d.message}", d.place, "this is a fault of the optimiser: please report it with the input program")
 
 
-def _validate(before: Program, after: Program, seconds: float) -> dict[str, Any]:
-    """Interpret input against output. Raises `Refused` at the first difference."""
-    from pypto_ir.interp.compare import equivalent
+def _validated(before: Program, flat: Program, after: Program, seconds: float) -> dict[str, Any]:
+    """Interpret the input against the 2-D program, and that against the output. Raises `Refused` at the first difference."""
+    from pypto_ir.interp.compare import Verdict, equivalent
 
-    verdict = equivalent(before, after, seconds=seconds)
-    if not verdict.equal:
-        raise Refused([_fault("X004", Diagnostic("X004", str(verdict.difference)))])
-    return {
-        "equal": True,
-        "functions": {
-            name: {
-                "runs": [{"seed": seed, "trips": trips} for seed, trips in covered.runs],
-                "complete": covered.complete,
-                "not_run": covered.refused,
+    verdicts: list[Verdict] = []
+    if flat is not before:
+        verdicts.append(equivalent(before, flat, seconds=seconds))
+    if after is not flat:
+        verdicts.append(compared(flat, after, seconds))
+    functions: dict[str, Any] = {}
+    for verdict in verdicts:
+        if not verdict.equal:
+            raise Refused([_fault("X004", Diagnostic("X004", str(verdict.difference)))])
+        for name, covered in verdict.covered.items():
+            runs = [{"seed": seed, "trips": trips} for seed, trips in covered.runs]
+            earlier = functions.get(name, {"runs": [], "complete": True, "not_run": {}})
+            functions[name] = {
+                "runs": [*earlier["runs"], *runs],
+                "complete": earlier["complete"] and covered.complete,
+                "not_run": {**earlier["not_run"], **covered.refused},
             }
-            for name, covered in verdict.covered.items()
-        },
-    }
+    return {"equal": True, "functions": functions}
 
 
 def _stats(

@@ -107,7 +107,8 @@ class Diagnostics:
 
 
 #: code -> what it means. J: reading JSON, P: reading printed programs, S: SSA and scopes, T: types and ops, V: shape of the result
-#: (TileOps2D, linearity), L: lowering, M: memory, R: running, U: use of the command line, W: warnings, X: an internal fault that was caught
+#: (TileOps2D, linearity), L: lowering, B: boxes of MX scales, M: memory, R: running, U: use of the command line, W: warnings, X: an
+#: internal fault that was caught
 CODES: dict[str, str] = {}
 
 

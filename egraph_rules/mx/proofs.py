@@ -1,0 +1,82 @@
+"""What a proof about an offset is asked, and what a failed one says.
+
+An offset of 48 on the block axis needs two proofs: it is a multiple of 16, and it is not negative (a negative offset of a partition is
+clamped to 0, which silently reads the wrong box). A prover answers with None, or with the `Gap` at which its proof broke.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+from pypto_ir.diagnostics import Place
+from pypto_ir.expr import Expr
+from pypto_ir.stmt import Function, Stmt
+from pypto_ir.text import expr_text
+from pypto_ir.verify.places import StmtPath, place
+
+
+@dataclass(frozen=True, slots=True)
+class Where:
+    """A statement of a program: the function that it is in, its path and itself."""
+
+    function: Function
+    path: StmtPath
+    statement: Stmt
+
+    @property
+    def place(self) -> Place:
+        return place(self.function, self.path, self.statement)
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """A call of `callee`, the `number`th of the program counted from 1, in `caller`; `loc` is the author's position."""
+
+    caller: str
+    callee: str
+    number: int
+    loc: str | None = None
+
+    def __str__(self) -> str:
+        return f"call {self.number} of {self.callee}, in {self.caller}" + (f" at {self.loc}" if self.loc else "")
+
+
+@dataclass(frozen=True, slots=True)
+class Gap:
+    """Where a proof broke: the expression, the function whose names it has, the best that is known of it, and the calls that lead
+    there from the statement, the nearest first. `reason` is what the prover cannot do."""
+
+    expr: Expr | None
+    function: str
+    fact: str | None = None
+    sites: tuple[Site, ...] = ()
+    reason: str | None = None
+
+    def __str__(self) -> str:
+        found = f"{expr_text(self.expr)} of {self.function}" if self.expr is not None else f"an argument of {self.function}"
+        known = f", known is: {self.fact}" if self.fact else ""
+        why = f" ({self.reason})" if self.reason else ""
+        via = "".join(f", through {site}" for site in self.sites)
+        return f"the proof breaks at {found}{why}{known}{via}"
+
+
+class Prover(Protocol):
+    """Proofs about integer expressions at a statement, whatever the run of the program."""
+
+    #: what the prover can follow, for the help of a refusal
+    forms: str
+    #: whether quotients may be rewritten where `exact` allows it
+    rewrites: bool
+
+    def divisible(self, at: Where, e: Expr, by: int) -> Gap | None:
+        """None where `e` is always a multiple of `by`."""
+
+    def non_negative(self, at: Where, e: Expr) -> Gap | None:
+        """None where `e` is never negative."""
+
+    def bounds(self, at: Where, e: Expr) -> tuple[int | None, int | None]:
+        """The least and the greatest value that `e` may have, both included; None where none is known."""
+
+    def exact(self, at: Where, e: Expr) -> bool:
+        """True where no operation inside `e` wraps around at its width."""

@@ -1,0 +1,188 @@
+"""The prover of upstream's pass, rule by rule and with its budget (`spec/mx.md` section 6): what `--policy upstream` asks.
+
+`k0 // 32` with k0 from range(256, 2048, 256) is a multiple of 2, because 256 is one of 64; it is not negative, because k0 starts at 256
+and steps upwards. Each of the two proofs may look at 256 nodes of the expressions.
+
+It takes for granted that sums and products do not overflow, so some of what it accepts is false: `i * i` in INT32 over
+range(0, 46368, 16) is -2144927296 at i = 46352. Its accepts are those of upstream, not those of the default.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+from egraph_rules.mx.proofs import Gap, Site, Where
+from pypto_ir.expr import Binary, Const, Expr, Var, const_int
+from pypto_ir.stmt import Assign, Call, Eval, For, Function, FunctionCall, Program, Submit, Value, walk
+from pypto_ir.types import CommCtxType, ScalarType
+
+#: nodes that one proof may look at
+BUDGET = 256
+#: the largest divisor that fits where upstream keeps it
+_LARGEST = (1 << 63) - 1
+_NON_NEGATIVE = frozenset({"tile.get_block_idx", "tile.get_block_num"})
+
+#: a name in a function: (function, name)
+Name: TypeAlias = tuple[str, str]
+#: a proof of an expression in a function, reached through calls
+Rule: TypeAlias = Callable[[str, "Value | None", tuple[Site, ...]], bool]
+
+
+@dataclass(slots=True)
+class ProgramScalars:
+    """What one walk over a program finds: scalar definitions, loops with constant start and step, and for every scalar parameter the
+    arguments of all calls (None for an argument that is missing)."""
+
+    definitions: dict[Name, Value] = field(default_factory=dict)
+    loops: dict[Name, tuple[int, int]] = field(default_factory=dict)
+    sources: dict[Name, list[tuple[Site, Expr | None]]] = field(default_factory=dict)
+
+    @staticmethod
+    def of(program: Program) -> ProgramScalars:
+        found, counts = ProgramScalars(), dict[str, int]()
+        functions = {f.name: f for f in program.functions}
+        for function in program.functions:
+            for s in walk(function.body):
+                match s:
+                    case For(start=Const() as start, step=Const() as step):
+                        found.loops[function.name, s.var.name] = int(start.value), int(step.value)
+                    case Assign(value=(FunctionCall() | Submit()) as call) | Eval(value=(FunctionCall() | Submit()) as call):
+                        name = call.function
+                        counts[name] = counts.get(name, 0) + 1
+                        if name in functions:
+                            found._call(functions[name], call, Site(function.name, name, counts[name], s.loc))
+                    case Assign(targets=(target,), value=value) if isinstance(target.type, ScalarType):
+                        found.definitions.setdefault((function.name, target.name), value)
+        return found
+
+    def _call(self, callee: Function, call: FunctionCall | Submit, site: Site) -> None:
+        arguments = _arguments(call, [p.var for p in callee.params])
+        for i, param in enumerate(callee.params):
+            if isinstance(param.var.type, ScalarType) and (arguments is None or i in arguments):
+                source = None if arguments is None else arguments[i]
+                self.sources.setdefault((callee.name, param.var.name), []).append((site, source))
+
+
+def _arguments(call: FunctionCall | Submit, params: list[Var]) -> dict[int, Expr] | None:
+    """The arguments of a call by number of their parameter, None where the call does not fit. A submit may leave out parameters
+    between its first arguments and the communication contexts at the end."""
+    given, wanted = len(call.args), len(params)
+    if isinstance(call, FunctionCall):
+        return dict(enumerate(call.args)) if given == wanted else None
+    contexts = 0
+    while contexts < wanted and isinstance(params[wanted - 1 - contexts].type, CommCtxType):
+        contexts += 1
+    if not contexts <= given <= wanted:
+        return None
+    first = given - contexts
+    return {i if i < first else i + wanted - given: arg for i, arg in enumerate(call.args)}
+
+
+class UpstreamProver:
+    """Proofs as upstream makes them."""
+
+    forms = (
+        "constants, scalar definitions, products, sums, differences (for the multiple only), quotients by a positive power of two, "
+        "loops with constant start and step, tile.get_block_idx, tile.get_block_num, parameters that are proved at every call"
+    )
+    rewrites = False
+
+    def __init__(self, program: Program) -> None:
+        self.scalars = ProgramScalars.of(program)
+
+    def divisible(self, at: Where, e: Expr, by: int) -> Gap | None:
+        proof = _Proof(self.scalars)
+        return None if proof.multiple(at.function.name, e, by, ()) else proof.gap
+
+    def non_negative(self, at: Where, e: Expr) -> Gap | None:
+        proof = _Proof(self.scalars)
+        return None if proof.non_negative(at.function.name, e, ()) else proof.gap
+
+    def bounds(self, at: Where, e: Expr) -> tuple[int | None, int | None]:
+        value = const_int(e)
+        return value, value
+
+    def exact(self, at: Where, e: Expr) -> bool:
+        return False
+
+
+class _Proof:
+    """One proof: its budget, and where it broke."""
+
+    def __init__(self, scalars: ProgramScalars) -> None:
+        self.scalars, self.left, self.gap = scalars, BUDGET, Gap(None, "")
+
+    def step(self, f: str, e: Value | None, sites: tuple[Site, ...]) -> bool:
+        """Pay for a node. False where there is none, or the budget is used up."""
+        if e is None:
+            return self.broken(f, None, sites, "the call does not give it")
+        self.left -= 1
+        if self.left < 0:
+            return self.broken(f, e, sites, f"{BUDGET} steps are used up")
+        return True
+
+    def broken(self, f: str, e: Value | None, sites: tuple[Site, ...], reason: str | None = None) -> bool:
+        """Note a gap; of several the first is the one that is told, a gap of the budget before others."""
+        spent = self.gap.reason is not None and self.left < 0
+        if not spent:
+            self.gap = Gap(None if isinstance(e, Call | FunctionCall | Submit) else e, f, None, sites, reason)
+        return False
+
+    def multiple(self, f: str, e: Value | None, d: int, sites: tuple[Site, ...]) -> bool:
+        if not self.step(f, e, sites):
+            return False
+        match e:
+            case Const() if (value := const_int(e)) is not None:
+                return value % d == 0 or self.broken(f, e, sites)
+            case Binary(op="mul", left=a, right=b):
+                if self.multiple(f, a, d, sites) or self.multiple(f, b, d, sites):
+                    return True
+                return self.broken(f, e, sites, f"neither factor is a multiple of {d}")
+            case Binary(op="add" | "sub", left=a, right=b):
+                return self.multiple(f, a, d, sites) and self.multiple(f, b, d, sites)
+            case Binary(op="floordiv", left=a, right=b):
+                c = const_int(b)
+                if c is None or c <= 0 or c & (c - 1) or c * d > _LARGEST:
+                    return self.broken(f, e, sites, "the divisor is no positive power of two")
+                return self.multiple(f, a, c * d, sites)
+            case Var(name=name):
+                start, step = self.scalars.loops.get((f, name), (None, None))
+                if start is not None and step is not None and start % d == 0 and step % d == 0:
+                    return True
+                return self.through(f, e, sites, lambda g, x, via: self.multiple(g, x, d, via))
+        return self.broken(f, e, sites, "no rule for it")
+
+    def non_negative(self, f: str, e: Value | None, sites: tuple[Site, ...]) -> bool:
+        if not self.step(f, e, sites):
+            return False
+        match e:
+            case Const() if (value := const_int(e)) is not None:
+                return value >= 0 or self.broken(f, e, sites)
+            case Binary(op="mul" | "add", left=a, right=b):
+                return self.non_negative(f, a, sites) and self.non_negative(f, b, sites)
+            case Binary(op="floordiv", left=a, right=b):
+                c = const_int(b)
+                if c is None or c <= 0:
+                    return self.broken(f, e, sites, "the divisor is no positive constant")
+                return self.non_negative(f, a, sites)
+            case Var(name=name):
+                definition = self.scalars.definitions.get((f, name))
+                if isinstance(definition, Call) and definition.op in _NON_NEGATIVE:
+                    return True
+                start, step = self.scalars.loops.get((f, name), (-1, -1))
+                if start >= 0 and step >= 0:
+                    return True
+                return self.through(f, e, sites, self.non_negative)
+        return self.broken(f, e, sites, "no rule for it")
+
+    def through(self, f: str, e: Var, sites: tuple[Site, ...], prove: Rule) -> bool:
+        """A parameter by the arguments of all its calls, any other name by its definition."""
+        sources = self.scalars.sources.get((f, e.name))
+        if sources:
+            return all(prove(site.caller, source, (*sites, site)) for site, source in sources)
+        definition = self.scalars.definitions.get((f, e.name))
+        if definition is None:
+            return self.broken(f, e, sites, "no call or definition says what it is")
+        return prove(f, definition, sites)
