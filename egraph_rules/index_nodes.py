@@ -1,0 +1,313 @@
+"""The facts of a program as a system of equations: one node for a value at a place, with the rule that its fact follows from others by.
+
+The node of a loop variable follows from those of the bounds, that of a carried value from what it starts as and what the body yields,
+that of a parameter from the arguments of every call. A rule takes the facts of other nodes (None: never computed) and gives one; it never
+looks at what it is called for, so rules are solved in any order (`index_solve.py`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import reduce
+from math import gcd
+from typing import Protocol, TypeAlias
+
+from pypto_ir.dtypes import DType
+
+from egraph_rules.index_bounds import Sums
+from egraph_rules.index_domain import Fact, bounds, into, join, make, meet
+from egraph_rules.index_transfer import binary, cast, operand, square, unary
+from egraph_rules.index_values import Form, Term
+
+#: number of a node, and its fact; None for what is never computed
+NodeId: TypeAlias = int
+Facts: TypeAlias = Sequence[Fact | None]
+_BY_VALUE = frozenset({"floordiv", "mod", "min", "max", "shr", "eq", "ne", "lt", "le", "gt", "ge"})
+
+
+class Rule(Protocol):
+    """How the fact of a node follows from those of its inputs."""
+
+    @property
+    def inputs(self) -> Sequence[NodeId]: ...
+
+    def evaluate(self, facts: Facts) -> Fact | None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """A fact that follows from nothing in the program."""
+
+    fact: Fact | None
+    inputs: tuple[NodeId, ...] = ()
+
+    def evaluate(self, facts: Facts) -> Fact | None:
+        return self.fact
+
+
+@dataclass(frozen=True, slots=True)
+class Operation:
+    """An operator on nodes, met with what the linear form says, and with what is known of the same value outside of a branch."""
+
+    term: Term
+    operands: tuple[NodeId, ...]
+    sums: Sums | None
+    squared: bool = False
+    outer: NodeId | None = None
+
+    @property
+    def inputs(self) -> tuple[NodeId, ...]:
+        more = () if self.sums is None else self.sums.nodes
+        return (*self.operands, *more) if self.outer is None else (*self.operands, *more, self.outer)
+
+    def evaluate(self, facts: Facts) -> Fact | None:
+        found = apply(self.term, [facts[n] for n in self.operands], self.squared)
+        if found is not None and self.sums is not None:
+            found = meet(found, self.sums.fact(self.term.dtype, facts))
+        return found if self.outer is None else meet(found, facts[self.outer])
+
+
+def apply(term: Term, operands: list[Fact | None], squared: bool = False) -> Fact | None:
+    """The fact of an operation on operands of these facts."""
+    dtype = term.dtype
+    known = [f for f in operands if f is not None]
+    if len(known) < len(operands):
+        return None
+    if not dtype.is_int and dtype is not DType.BOOL:
+        return make(dtype, *bounds(dtype))
+    if any(not f.dtype.is_int and f.dtype is not DType.BOOL for f in known):
+        return make(dtype, *bounds(dtype))
+    if term.op == "cast":
+        return cast(known[0], dtype)
+    if len(known) == 1:
+        return unary(term.op, dtype, known[0])
+    a, b = known
+    common = a.dtype if dtype is DType.BOOL else dtype
+    if term.op in _BY_VALUE and any(_read_two_ways(f, common) for f in known):
+        return make(dtype, *bounds(dtype))
+    x, y = operand(a, common), b if term.op in ("shl", "shr", "pow") else operand(b, common)
+    if x is None or y is None:
+        return None
+    return square(dtype, x) if squared else binary(term.op, dtype, x, y)
+
+
+def _read_two_ways(a: Fact, dtype: DType) -> bool:
+    """True for an operand that is one number by value and another by its bits: its sign is not that of the operation."""
+    return a.dtype.bits == dtype.bits and not a.within(*bounds(dtype))
+
+
+@dataclass(slots=True)
+class Join:
+    """One of several: a phi, a parameter of many calls. Sources may come later than the node does."""
+
+    dtype: DType
+    sources: list[NodeId] = field(default_factory=list)
+    given: Fact | None = None
+
+    @property
+    def inputs(self) -> list[NodeId]:
+        return self.sources
+
+    def evaluate(self, facts: Facts) -> Fact | None:
+        arrived = (retyped(facts[n], self.dtype) for n in self.sources)
+        return reduce(join, arrived, self.given)
+
+
+def retyped(fact: Fact | None, dtype: DType) -> Fact | None:
+    """A value handed on under another type: INDEX and INT64 are one, anything else is read by its bits."""
+    return fact if fact is None or fact.dtype is dtype else cast(fact, dtype)
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """The result of a branch: what the arms yield, where they can be reached."""
+
+    dtype: DType
+    condition: NodeId
+    then: NodeId
+    orelse: NodeId
+
+    @property
+    def inputs(self) -> tuple[NodeId, ...]:
+        return self.condition, self.then, self.orelse
+
+    def evaluate(self, facts: Facts) -> Fact | None:
+        condition = facts[self.condition]
+        if condition is None:
+            return None
+        then = facts[self.then] if condition.hi else None
+        orelse = facts[self.orelse] if not condition.lo else None
+        return join(retyped(then, self.dtype), retyped(orelse, self.dtype))
+
+
+@dataclass(frozen=True, slots=True)
+class LoopVariable:
+    """start, start + step, .. before stop: `range(48, -1, -16)` is 48, 32, 16, 0. None where the body never runs."""
+
+    dtype: DType
+    start: NodeId
+    stop: NodeId
+    step: NodeId
+
+    @property
+    def inputs(self) -> tuple[NodeId, ...]:
+        return self.start, self.stop, self.step
+
+    def evaluate(self, facts: Facts) -> Fact | None:
+        start, stop, step = (_exact(facts[n]) for n in self.inputs)
+        if start is None or stop is None or step is None:
+            return None
+        ends = []
+        if step.hi > 0 and start.lo < stop.hi:
+            ends.append((start.lo, stop.hi - 1))
+        if step.lo < 0 and start.hi > stop.lo:
+            ends.append((stop.lo + 1, start.hi))
+        if step.constant == 0:
+            ends.append((start.lo, start.hi))
+        if not ends:
+            return None
+        stride = Fact(DType.INDEX, 0, 0, step.modulus, step.residue).multiple_of
+        modulus = gcd(start.modulus, stride)
+        lo, hi = min(e[0] for e in ends), max(e[1] for e in ends)
+        whole = _tightened(lo, hi, modulus, start.residue)
+        return None if whole is None else into(self.dtype, *whole, modulus, start.residue)
+
+
+def _tightened(lo: int, hi: int, modulus: int, residue: int) -> tuple[int, int] | None:
+    if modulus:
+        lo, hi = lo + (residue - lo) % modulus, hi - (hi - residue) % modulus
+    return (lo, hi) if lo <= hi else None
+
+
+def _exact(fact: Fact | None) -> Fact | None:
+    """A loop bound as an integer; an unsigned one of 64 bits may count as negative."""
+    if fact is None or fact.dtype.bits < 64:
+        return fact and cast(fact, DType.INDEX)
+    least, greatest = bounds(DType.INDEX)
+    return fact if fact.hi <= greatest else make(DType.INDEX, least, fact.hi, gcd(fact.modulus, 1 << 64), fact.residue)
+
+
+def most_trips(start: Fact | None, stop: Fact | None, step: Fact | None) -> int | None:
+    """The most trips that a loop makes; None where the sign of its step is not known."""
+    start, stop, step = _exact(start), _exact(stop), _exact(step)
+    if start is None or stop is None or step is None:
+        return 0
+    if step.lo > 0:
+        return max(0, -(-(stop.hi - start.lo) // step.lo))
+    if step.hi < 0:
+        return max(0, -(-(start.hi - stop.lo) // -step.hi))
+    return None
+
+
+@dataclass(slots=True)
+class Carried:
+    """A loop-carried value: what it starts as, and what the body yields.
+
+    Where each trip adds an increment d to it (`loop` names start, stop and step), it lies within the first value plus so many times d; no
+    sum on the way wraps, by induction over trips.
+    """
+
+    dtype: DType
+    init: NodeId
+    yielded: NodeId | None = None
+    loop: tuple[NodeId, NodeId, NodeId] | None = None
+    increment: Sums | None = None
+
+    @property
+    def inputs(self) -> tuple[NodeId, ...]:
+        found = (self.init,) if self.yielded is None else (self.init, self.yielded)
+        if self.increment is not None and self.loop is not None:
+            found = (*found, *self.loop, *self.increment.nodes)
+        return found
+
+    def evaluate(self, facts: Facts) -> Fact | None:
+        start = retyped(facts[self.init], self.dtype)
+        after = None if self.yielded is None else retyped(facts[self.yielded], self.dtype)
+        both = join(start, after)
+        reach = self._reach(start, facts)
+        return both if both is None or reach is None else meet(both, reach)
+
+    def _reach(self, start: Fact | None, facts: Facts) -> Fact | None:
+        if self.increment is None or self.loop is None or start is None:
+            return None
+        trips, by = most_trips(*(facts[n] for n in self.loop)), self.increment.interval(facts)
+        if trips is None or by is None:
+            return None
+        before = max(0, trips - 1)  # trips that came before the one that the value is read in
+        lo, hi = start.lo + min(0, by[0]) * before, start.hi + max(0, by[1]) * before
+        least, greatest = bounds(self.dtype)
+        return make(self.dtype, lo, hi) if least <= lo and hi <= greatest else None
+
+
+@dataclass(frozen=True, slots=True)
+class AfterLoop:
+    """The result of a loop: what the last trip yielded, or the first value where it may not run."""
+
+    dtype: DType
+    init: NodeId
+    yielded: NodeId
+    loop: tuple[NodeId, NodeId, NodeId]
+
+    @property
+    def inputs(self) -> tuple[NodeId, ...]:
+        return (self.init, self.yielded, *self.loop)
+
+    def evaluate(self, facts: Facts) -> Fact | None:
+        start, stop, step = (_exact(facts[n]) for n in self.loop)
+        if start is None or stop is None or step is None:
+            return None
+        runs = (step.lo > 0 and start.hi < stop.lo) or (step.hi < 0 and start.lo > stop.hi)
+        init = None if runs else retyped(facts[self.init], self.dtype)
+        return join(init, retyped(facts[self.yielded], self.dtype))
+
+
+#: what a fact becomes where a condition on it holds, given the fact of the other side
+Narrowing: TypeAlias = Callable[[Fact, Fact], Fact | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Refined:
+    """A value where a condition holds: `narrow` says what the condition means for it. `through` is the linear form `k * value + c` that
+    is compared, of a type in which it must not wrap."""
+
+    base: NodeId
+    other: NodeId
+    narrow: Narrowing
+    through: tuple[int, int, DType] | None = None
+
+    @property
+    def inputs(self) -> tuple[NodeId, ...]:
+        return self.base, self.other
+
+    def evaluate(self, facts: Facts) -> Fact | None:
+        base, other = facts[self.base], facts[self.other]
+        if base is None or other is None:
+            return None
+        if self.through is None:
+            return self.narrow(base, other)
+        k, c, dtype = self.through
+        ends = sorted((k * base.lo + c, k * base.hi + c))
+        least, greatest = bounds(dtype)
+        if ends[0] < least or ends[1] > greatest:
+            return base
+        seen = make(dtype, ends[0], ends[1], abs(k) * base.modulus, k * base.residue + c)
+        narrowed = None if seen is None else self.narrow(seen, other)
+        if narrowed is None:
+            return None
+        back = sorted((_towards(narrowed.lo - c, k, k > 0), _towards(narrowed.hi - c, k, k < 0)))
+        return meet(base, make(base.dtype, max(back[0], base.lo), min(back[1], base.hi)))
+
+
+def _towards(n: int, k: int, up: bool) -> int:
+    """n / k rounded up or down."""
+    return -(-n // k) if up else n // k
+
+
+@dataclass(slots=True)
+class Node:
+    """A value at a place: its rule, and whether the facts may grow around it without end, so that they are widened here."""
+
+    rule: Rule
+    form: Form
+    head: bool = False

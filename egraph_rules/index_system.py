@@ -1,0 +1,147 @@
+"""The system of equations of a program: values, nodes, and how the node of a value at a place is found or made.
+
+Asked for the node of 16 * c in an arm where c >= 2, it takes the node from outside of the arm and makes one of its own, with the refined
+c below it, since more is known there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from pypto_ir.dtypes import DType
+
+from egraph_rules.index_bounds import Limit, Sums
+from egraph_rules.index_domain import Fact, bounds
+from egraph_rules.index_nodes import Given, Node, NodeId, Operation, Rule
+from egraph_rules.index_places import Place
+from egraph_rules.index_values import Form, Term, ValueId, Values
+
+#: how many values a form's bounds take into account, and how far from its atoms
+_REACH, _VALUES = 3, 24
+
+
+class System:
+    """Values and nodes of one program. `order` ranks nodes for the solver: definitions before uses where that can be."""
+
+    def __init__(self) -> None:
+        self.values = Values()
+        self.nodes: list[Node] = []
+        self.order: list[int] = []
+        self._rank = 0
+
+    def add(self, rule: Rule, form: Form, head: bool = False) -> NodeId:
+        """A new node."""
+        self.nodes.append(Node(rule, form, head))
+        self.order.append(0)
+        self.rank(len(self.nodes) - 1)
+        return len(self.nodes) - 1
+
+    def rank(self, node: NodeId) -> None:
+        """Put a node behind all others in the order."""
+        self.order[node] = self._rank
+        self._rank += 1
+
+    def leaf(self, dtype: DType, name: str, place: Place, rule: Rule, head: bool = False) -> ValueId:
+        """A new value without an expression, and its node at a place."""
+        value = self.values.leaf(dtype, name)
+        place.nodes[value] = self.add(rule, self.values[value].form, head)
+        return value
+
+    def node(self, value: ValueId, place: Place) -> NodeId:
+        """The node of a value at a place."""
+        found = place.node(value)
+        term = self.values[value]
+        if term.op == "leaf" or (found is not None and not self._refined(term, place, found[1])):
+            if found is None:
+                raise KeyError(f"{term.name} has no value here")
+            return found[0]
+        outer = None if found is None else found[0]
+        place.nodes[value] = made = self._made(value, term, place, outer)
+        return made
+
+    def _refined(self, term: Term, place: Place, upto: Place) -> bool:
+        """True where a place inside of `upto` knows more of what a value is made of."""
+        for p in place.around():
+            if p is upto:
+                return False
+            if p.refines and any(v in p.refines for v in (*term.operands, *(atom for atom, _ in term.form.terms))):
+                return True
+        return False
+
+    def _made(self, value: ValueId, term: Term, place: Place, outer: NodeId | None) -> NodeId:
+        if term.constant is not None:
+            fact = Fact(term.dtype, term.constant, term.constant, 0, term.constant)
+            return self.add(Given(fact), term.form)
+        operands = tuple(self.node(o, place) for o in term.operands)
+        atom = term.form.terms == ((value, 1),)
+        sums = None if atom else self.sums(term.form, place)
+        squared = term.op == "mul" and self.values.same[term.operands[0]] == self.values.same[term.operands[1]]
+        return self.add(Operation(term, operands, sums, squared, outer), term.form)
+
+    # ---- relations ----
+
+    def sums(self, form: Form, place: Place) -> Sums:
+        """What bounds a form at a place."""
+        places: dict[ValueId, NodeId] = {}
+        limits: dict[ValueId, tuple[Limit, ...]] = {}
+        forms: dict[ValueId, tuple[Form, int, int]] = {}
+        waiting = [(atom, _REACH if len(form.terms) > 1 else 1) for atom, _ in form.terms]
+        for value, reach in waiting:  # grows while it is walked
+            if value in places:
+                continue
+            places[value] = self.node(value, place)
+            if not reach or len(places) > max(_VALUES, len(form.terms)):
+                continue
+            own = self._own_form(value)
+            if own is not None:
+                forms[value] = own
+                waiting.extend((atom, reach - 1) for atom, _ in own[0].terms)
+            found = (*self._by_meaning(value, place), *place.limits_of(value)) if len(form.terms) > 1 else ()
+            if found:
+                limits[value] = found
+                waiting.extend((limit.other, reach - 1) for limit in found)
+        return Sums(form, places, limits, forms)
+
+    def _own_form(self, value: ValueId) -> tuple[Form, int, int] | None:
+        """The form that a value exactly is if it lies between two numbers; None for an atom."""
+        term = self.values[value]
+        if term.op == "cast" and term.dtype.is_int:
+            source = self.values[term.operands[0]].dtype
+            if source.is_int and source.bits < term.dtype.bits:
+                least, greatest = bounds(source)
+                return Form(0, ((term.operands[0], 1),)), least, greatest // 2 if source.is_unsigned else greatest
+        if term.form.terms == ((value, 1),):
+            return None
+        return term.form, *bounds(term.dtype)
+
+    def _by_meaning(self, value: ValueId, place: Place) -> list[Limit]:
+        """Relations that hold of a value because of what it is: min(a, b) <= a."""
+        term = self.values[value]
+        if len(term.operands) != 2 or not term.dtype.is_int or any(self.values[o].dtype is not term.dtype for o in term.operands):
+            return []
+        a, b = term.operands
+        half = bounds(DType.INDEX if term.dtype.bits == 64 else term.dtype)[1]
+        if term.dtype.is_unsigned:
+            half = bounds(term.dtype)[1] // 2
+        if term.op in ("min", "max"):
+            return [Limit(term.op == "min", o) for o in (a, b)]
+        if term.op == "mod":
+            return [Limit(True, a, guards=((self.node(a, place), 0, half), (self.node(b, place), 0, half)))]
+        c = self.values[b].constant
+        if term.op == "floordiv" and c is not None and 0 < c <= half:
+            dividend = self.node(a, place)
+            return [
+                Limit(True, a, guards=((dividend, 0, half),)),
+                Limit(True, a, scale=c, guards=((dividend, 0, half),)),
+                Limit(False, a, 1 - c, scale=c, guards=((dividend, 0, half),)),
+            ]
+        return []
+
+
+def closure(nodes: Sequence[Node]) -> list[list[NodeId]]:
+    """The users of every node."""
+    users: list[list[NodeId]] = [[] for _ in nodes]
+    for i, node in enumerate(nodes):
+        for n in dict.fromkeys(node.rule.inputs):
+            users[n].append(i)
+    return users
