@@ -12,6 +12,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from egraph_rules.mx.block import Blocking, block_scales
+from egraph_rules.mx.facts import FactProver
 from egraph_rules.mx.proofs import Prover
 from egraph_rules.mx.upstream import UpstreamProver
 from pypto_ir.diagnostics import Diagnostics
@@ -26,7 +27,7 @@ DEFAULT, UPSTREAM = POLICIES = ("default", "upstream")
 
 def prover(program: Program, policy: str) -> Prover:
     """What proves offsets under a policy."""
-    return UpstreamProver(program)
+    return UpstreamProver(program) if policy == UPSTREAM else FactProver(program)
 
 
 def block(program: Program, source: Program, *, policy: str = DEFAULT, stores: bool = False) -> Blocking:

@@ -16,6 +16,7 @@ from egraph_rules.mx.products import check_product
 from egraph_rules.mx.proofs import Prover, Where
 from egraph_rules.mx.types import blocked_type, mx_tensors, type_finding
 from pypto_ir.diagnostics import Diagnostics, Place
+from pypto_ir.expr import Var
 from pypto_ir.json_place import path_text
 from pypto_ir.rebuilding import Rebuilder, changed
 from pypto_ir.stmt import Assign, Call, Eval, Function, Program, Value, definitions
@@ -115,6 +116,12 @@ class _Rewriter(Rebuilder):
 
     def __init__(self, calls: dict[int, Call]) -> None:
         self.calls = calls
+        self.retyped: dict[str, Var] = {}
+
+    def var(self, v: Var) -> Var:
+        """One variable for all uses of a name whose type changes."""
+        new = super().var(v)
+        return v if new is v else self.retyped.setdefault(v.name, new)
 
     def type(self, t: Type) -> Type:
         return blocked_type(t)

@@ -30,27 +30,14 @@ class Where:
 
 
 @dataclass(frozen=True, slots=True)
-class Site:
-    """A call of `callee`, the `number`th of the program counted from 1, in `caller`; `loc` is the author's position."""
-
-    caller: str
-    callee: str
-    number: int
-    loc: str | None = None
-
-    def __str__(self) -> str:
-        return f"call {self.number} of {self.callee}, in {self.caller}" + (f" at {self.loc}" if self.loc else "")
-
-
-@dataclass(frozen=True, slots=True)
 class Gap:
     """Where a proof broke: the expression, the function whose names it has, the best that is known of it, and the calls that lead
-    there from the statement, the nearest first. `reason` is what the prover cannot do."""
+    there from the statement, the nearest first, in words. `reason` is what the prover cannot do."""
 
     expr: Expr | None
     function: str
     fact: str | None = None
-    sites: tuple[Site, ...] = ()
+    sites: tuple[str, ...] = ()
     reason: str | None = None
 
     def __str__(self) -> str:

@@ -13,10 +13,11 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from egraph_rules.mx.proofs import Gap, Site, Where
+from egraph_rules.index_calls import CallSite, arguments, call_sites, called
+from egraph_rules.mx.proofs import Gap, Where
 from pypto_ir.expr import Binary, Const, Expr, Var, const_int
-from pypto_ir.stmt import Assign, Call, Eval, For, Function, FunctionCall, Program, Submit, Value, walk
-from pypto_ir.types import CommCtxType, ScalarType
+from pypto_ir.stmt import Assign, Call, For, Function, FunctionCall, Program, Submit, Value, walk
+from pypto_ir.types import ScalarType
 
 #: nodes that one proof may look at
 BUDGET = 256
@@ -27,7 +28,7 @@ _NON_NEGATIVE = frozenset({"tile.get_block_idx", "tile.get_block_num"})
 #: a name in a function: (function, name)
 Name: TypeAlias = tuple[str, str]
 #: a proof of an expression in a function, reached through calls
-Rule: TypeAlias = Callable[[str, "Value | None", tuple[Site, ...]], bool]
+Rule: TypeAlias = Callable[[str, "Value | None", tuple[str, ...]], bool]
 
 
 @dataclass(slots=True)
@@ -37,47 +38,34 @@ class ProgramScalars:
 
     definitions: dict[Name, Value] = field(default_factory=dict)
     loops: dict[Name, tuple[int, int]] = field(default_factory=dict)
-    sources: dict[Name, list[tuple[Site, Expr | None]]] = field(default_factory=dict)
+    sources: dict[Name, list[tuple[CallSite, Expr | None]]] = field(default_factory=dict)
 
     @staticmethod
     def of(program: Program) -> ProgramScalars:
-        found, counts = ProgramScalars(), dict[str, int]()
+        found = ProgramScalars()
         functions = {f.name: f for f in program.functions}
         for function in program.functions:
             for s in walk(function.body):
                 match s:
                     case For(start=Const() as start, step=Const() as step):
                         found.loops[function.name, s.var.name] = int(start.value), int(step.value)
-                    case Assign(value=(FunctionCall() | Submit()) as call) | Eval(value=(FunctionCall() | Submit()) as call):
-                        name = call.function
-                        counts[name] = counts.get(name, 0) + 1
-                        if name in functions:
-                            found._call(functions[name], call, Site(function.name, name, counts[name], s.loc))
                     case Assign(targets=(target,), value=value) if isinstance(target.type, ScalarType):
                         found.definitions.setdefault((function.name, target.name), value)
+            for site in call_sites(function):
+                if site.callee in functions:
+                    found._call(functions[site.callee], site)
         return found
 
-    def _call(self, callee: Function, call: FunctionCall | Submit, site: Site) -> None:
-        arguments = _arguments(call, [p.var for p in callee.params])
+    def _call(self, callee: Function, site: CallSite) -> None:
+        """Note what a call gives each scalar parameter: nothing where it leaves a parameter to the run time, None for all of them where
+        it does not fit."""
+        call = called(site.statement)
+        assert call is not None
+        given = arguments(call, callee)
         for i, param in enumerate(callee.params):
-            if isinstance(param.var.type, ScalarType) and (arguments is None or i in arguments):
-                source = None if arguments is None else arguments[i]
+            if isinstance(param.var.type, ScalarType) and (given is None or given[i] is not None):
+                source = None if given is None else given[i]
                 self.sources.setdefault((callee.name, param.var.name), []).append((site, source))
-
-
-def _arguments(call: FunctionCall | Submit, params: list[Var]) -> dict[int, Expr] | None:
-    """The arguments of a call by number of their parameter, None where the call does not fit. A submit may leave out parameters
-    between its first arguments and the communication contexts at the end."""
-    given, wanted = len(call.args), len(params)
-    if isinstance(call, FunctionCall):
-        return dict(enumerate(call.args)) if given == wanted else None
-    contexts = 0
-    while contexts < wanted and isinstance(params[wanted - 1 - contexts].type, CommCtxType):
-        contexts += 1
-    if not contexts <= given <= wanted:
-        return None
-    first = given - contexts
-    return {i if i < first else i + wanted - given: arg for i, arg in enumerate(call.args)}
 
 
 class UpstreamProver:
@@ -114,7 +102,7 @@ class _Proof:
     def __init__(self, scalars: ProgramScalars) -> None:
         self.scalars, self.left, self.gap = scalars, BUDGET, Gap(None, "")
 
-    def step(self, f: str, e: Value | None, sites: tuple[Site, ...]) -> bool:
+    def step(self, f: str, e: Value | None, sites: tuple[str, ...]) -> bool:
         """Pay for a node. False where there is none, or the budget is used up."""
         if e is None:
             return self.broken(f, None, sites, "the call does not give it")
@@ -123,14 +111,14 @@ class _Proof:
             return self.broken(f, e, sites, f"{BUDGET} steps are used up")
         return True
 
-    def broken(self, f: str, e: Value | None, sites: tuple[Site, ...], reason: str | None = None) -> bool:
+    def broken(self, f: str, e: Value | None, sites: tuple[str, ...], reason: str | None = None) -> bool:
         """Note a gap; of several the first is the one that is told, a gap of the budget before others."""
         spent = self.gap.reason is not None and self.left < 0
         if not spent:
             self.gap = Gap(None if isinstance(e, Call | FunctionCall | Submit) else e, f, None, sites, reason)
         return False
 
-    def multiple(self, f: str, e: Value | None, d: int, sites: tuple[Site, ...]) -> bool:
+    def multiple(self, f: str, e: Value | None, d: int, sites: tuple[str, ...]) -> bool:
         if not self.step(f, e, sites):
             return False
         match e:
@@ -154,7 +142,7 @@ class _Proof:
                 return self.through(f, e, sites, lambda g, x, via: self.multiple(g, x, d, via))
         return self.broken(f, e, sites, "no rule for it")
 
-    def non_negative(self, f: str, e: Value | None, sites: tuple[Site, ...]) -> bool:
+    def non_negative(self, f: str, e: Value | None, sites: tuple[str, ...]) -> bool:
         if not self.step(f, e, sites):
             return False
         match e:
@@ -177,11 +165,11 @@ class _Proof:
                 return self.through(f, e, sites, self.non_negative)
         return self.broken(f, e, sites, "no rule for it")
 
-    def through(self, f: str, e: Var, sites: tuple[Site, ...], prove: Rule) -> bool:
+    def through(self, f: str, e: Var, sites: tuple[str, ...], prove: Rule) -> bool:
         """A parameter by the arguments of all its calls, any other name by its definition."""
         sources = self.scalars.sources.get((f, e.name))
         if sources:
-            return all(prove(site.caller, source, (*sites, site)) for site, source in sources)
+            return all(prove(site.caller, source, (*sites, str(site))) for site, source in sources)
         definition = self.scalars.definitions.get((f, e.name))
         if definition is None:
             return self.broken(f, e, sites, "no call or definition says what it is")

@@ -31,7 +31,7 @@ from pypto_ir.ops.registry import (
 )
 from pypto_ir.ops.rules import check_cell, constant_int, optional_tuple
 from pypto_ir.regions import mul_index, static
-from pypto_ir.scale_boxes import MX_LAYOUTS
+from pypto_ir.scale_boxes import BLOCKED_RANK, MX_LAYOUTS
 from pypto_ir.types import (
     INDEX,
     Dims,
@@ -91,7 +91,8 @@ def _view_type(c: CallSite) -> Type:
         raise OpError("tensor.view of a partly valid tensor needs valid extents", "give them as the third operand")
     if valid is not None and (len(valid) != len(shape) or any(map(provably_gt, valid, shape))):
         raise OpError(f"tensor.view as {dims_text(shape)} with the valid extents {dims_text(valid)}")
-    return _with(source, shape, TensorView(packed_strides(shape, layout), layout, valid or (), pad))
+    boxes = layout in MX_LAYOUTS and len(shape) == BLOCKED_RANK  # blocked scales state no strides
+    return _with(source, shape, TensorView(() if boxes else packed_strides(shape, layout), layout, valid or (), pad))
 
 
 def _check_scale_view(source: TensorType, layout: Layout, shape: Dims | None) -> None:

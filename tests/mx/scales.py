@@ -37,7 +37,9 @@ def scales(name: str, *shape: Dim, layout: str = A, dtype: str = "FP8E8M0", **mo
     return tensor(name, *shape, dtype=dtype, layout=layout, **more)
 
 
-def scale_load(name: str, source: str, offsets: Sequence[Dim], window: Sequence[Dim], valid: Sequence[Dim] | None = None, **more: Any) -> Json:
+def scale_load(
+    name: str, source: str, offsets: Sequence[Dim], window: Sequence[Dim], valid: Sequence[Dim] | None = None, **more: Any
+) -> Json:
     """A load of scales into Mat."""
     given = window if valid is None else valid
     return let(name, "tile.load", source, list(offsets), list(window), list(given), target_memory="Mat", **more)
@@ -50,6 +52,11 @@ def kept(*shape: int, name: str = "o_0", dtype: str = "FP8E8M0") -> Json:
 
 def keep(tile: str, name: str = "o", target: str = "o_0") -> list[Json]:
     return [store(name, tile, [0, 0], target)]
+
+
+def call(result: str, callee: str, *args: Any, **more: Any) -> Json:
+    """`result = callee(args)`."""
+    return {"let": result, "call": callee, "args": list(args), **more}
 
 
 def run_mx(before: Program, **options: Any) -> Program:

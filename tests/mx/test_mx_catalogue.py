@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import pytest
-from helpers import call, calls, const, function, give, incore, ints, let, loop, main, out, program, ret, scalar, store, tensor, types
-from scales import A, B, POLICIES, blocked, keep, kept, mx_refused, scale_load, scales, shape_of, texts
+from helpers import calls, function, give, incore, ints, let, loop, main, out, program, ret, scalar, store, tensor, types
+from scales import POLICIES, A, B, blocked, call, keep, kept, mx_refused, scale_load, scales, shape_of, texts
 
 from pypto_ir.diagnostics import Refused
-from pypto_ir.json_reader import read_program
 from pypto_ir.printed.program_reader import read_printed
-from pypto_ir.stmt import Assign, Call, FunctionCall, Program, Submit, walk
+from pypto_ir.stmt import Assign, Call, FunctionCall, Submit, walk
 from pypto_ir.types import TupleType
 from pypto_ir.verify import verify_program
 
@@ -18,7 +17,13 @@ from pypto_ir.verify import verify_program
 def test_1_shapes_and_load_windows_of_both_layouts(policy: str) -> None:
     before = incore(
         [scales("a_s", 64, 4), scales("b_s", 4, 64, layout=B), kept(16, 2), kept(2, 16, name="p_0")],
-        [scale_load("x", "a_s", [16, 2], [16, 2]), *keep("x"), scale_load("y", "b_s", [2, 16], [2, 16]), *keep("y", "p", "p_0"), ret("o", "p")],
+        [
+            scale_load("x", "a_s", [16, 2], [16, 2]),
+            *keep("x"),
+            scale_load("y", "b_s", [2, 16], [2, 16]),
+            *keep("y", "p", "p_0"),
+            ret("o", "p"),
+        ],
     )
     after = blocked(before, policy=policy)
     assert shape_of(after, "a_s") == shape_of(after, "b_s") == ["1", "4", "2", "16", "2"]
@@ -45,12 +50,16 @@ ZZ = {"view": {"blayout": "row_major", "slayout": "row_major", "fractal": 32}}
 
 @pytest.mark.parametrize("policy", POLICIES)
 def test_3_quantised_operands_reach_the_scaled_product_as_tiles(policy: str) -> None:
+    made = (
+        ("l", "x", [32, 64], "FP8E4M3FN"),
+        ("l_s", "x", [32, 2], "FP8E8M0"),
+        ("r", "y", [64, 32], "FP8E4M3FN"),
+        ("r_s", "y", [2, 32], "FP8E8M0"),
+    )
     quantised = [
         {"let": name, "op": "tile.quant_mx", "args": [source], "type": {"tile": shape, "dtype": dtype, "memory": "Vec"}}
-        for name, source, shape, dtype in (
-            ("l", "x", [32, 64], "FP8E4M3FN"), ("l_s", "x", [32, 2], "FP8E8M0"), ("r", "y", [64, 32], "FP8E4M3FN"), ("r_s", "y", [2, 32], "FP8E8M0")
-        )
-    ]  # fmt: skip
+        for name, source, shape, dtype in made
+    ]
     loads = [let(n, "tile.load", f"{n}_0", [0, 0], s, s, target_memory="Vec") for n, s in (("x", [32, 64]), ("y", [64, 32]))]
     before = incore(
         [tensor("x_0", 32, 64, dtype="BF16"), tensor("y_0", 64, 32, dtype="BF16"), out("o_0", 32, 32)],
@@ -170,18 +179,20 @@ def test_11_views_between_bytes_and_scales_are_rewritten_both_ways(policy: str) 
     assert [str(d.value) for d in views["n"].shape] == ["1", "128"]  # type: ignore[union-attr]
 
 
-SUBMITTED = """# pypto.program: Launch
+SCALES = "pl.Tensor[[32, 4], pl.FP8E8M0, pl.MX_A_ZZ]"
+FIELDS = 'deps=[t0], dumps=[s], core_num=n + 1, sync_start=True, allow_early_resolve=True, attrs={"w": 3, "v": s}'
+SUBMITTED = f"""# pypto.program: Launch
 import pypto.language as pl
 
 @pl.program
 class Launch:
     @pl.function(type=pl.FunctionType.InCore, level=pl.Level.CHIP_DIE, role=pl.Role.SubWorker)
-    def k(s: pl.Tensor[[32, 4], pl.FP8E8M0, pl.MX_A_ZZ], o_0: pl.Out[pl.Tensor[[32, 4], pl.FP8E8M0, pl.MX_A_ZZ]]) -> pl.Tensor[[32, 4], pl.FP8E8M0, pl.MX_A_ZZ]:
+    def k(s: {SCALES}, o_0: pl.Out[{SCALES}]) -> {SCALES}:
         return s
     @pl.function(type=pl.FunctionType.Orchestration, level=pl.Level.CHIP, role=pl.Role.Orchestrator)
-    def main(self, s: pl.Tensor[[32, 4], pl.FP8E8M0, pl.MX_A_ZZ], n: pl.Scalar[pl.INDEX]) -> pl.Tensor[[32, 4], pl.FP8E8M0, pl.MX_A_ZZ]:
+    def main(self, s: {SCALES}, n: pl.Scalar[pl.INDEX]) -> {SCALES}:
         first, t0 = pl.submit(self.k, s)
-        second, t1 = pl.submit(self.k, s, deps=[t0], dumps=[s], core_num=n + 1, sync_start=True, allow_early_resolve=True, attrs={"w": 3, "v": s})
+        second, t1 = pl.submit(self.k, s, {FIELDS})
         return second
 """
 

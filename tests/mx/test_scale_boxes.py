@@ -103,7 +103,9 @@ def test_what_is_not_made_of_whole_packed_boxes_lies_by_its_strides() -> None:
     assert Tensor(Buffer("s", 128, DType.UINT8), (16, 2), layout=A, strides=(8, 1)).boxes is None
     assert Tensor(Buffer("s", 32, DType.UINT8), (16, 2), layout=A, strides=(2, 1)).boxes is not None
     assert Tensor(Buffer("s", 32, DType.UINT8), (16, 2)).boxes is None
-    assert blocked_shape(Layout.ND, (16, 2)) is blocked_shape(A, (16, 3)) is blocked_shape(A, (0, 2)) is blocked_shape(A, (16, 2, 1)) is None
+    assert (
+        blocked_shape(Layout.ND, (16, 2)) is blocked_shape(A, (16, 3)) is blocked_shape(A, (0, 2)) is blocked_shape(A, (16, 2, 1)) is None
+    )
 
 
 def test_the_two_forms_of_a_tensor_are_the_same_memory() -> None:
