@@ -129,10 +129,13 @@ def parser() -> argparse.ArgumentParser:
     optimize.add_argument("--target", metavar="NAME", help="compile for this target instead of the one that the program names")
     optimize.add_argument("--time-limit", metavar="SECONDS", type=_seconds, help="stop searching after this time (exit code 3)")
     optimize.add_argument(
-        "--stage", choices=("flatten", "mx"), help="run one pass only: tiles to 2-D, or MX scales to boxes (default: both)"
+        "--policy",
+        choices=("cheapest", "upstream"),
+        default="cheapest",
+        help="upstream: offsets into MX scales are proved as PyPTO's hand-written pass does",
     )
     optimize.add_argument(
-        "--policy", choices=("default", "upstream"), default="default", help="upstream: prove offsets of MX scales as PyPTO does"
+        "--stage", choices=("flatten", "mx"), help="run one pass only: tiles to 2-D, or MX scales to boxes (default: both)"
     )
     optimize.add_argument("--mx-stores", action="store_true", help="let stores of whole FP8E8M0 boxes into MX scales pass")
     optimize.add_argument("--stats", metavar="FILE", help="write cost, bounds, times and what was validated as JSON")

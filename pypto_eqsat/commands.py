@@ -96,9 +96,8 @@ def optimize(arguments: argparse.Namespace) -> int:
         "target": target,
         "time_limit": arguments.time_limit,
         "validate": not arguments.no_validate,
+        "policy": arguments.policy,
     }
-    if arguments.policy != "default":
-        options["policy"] = arguments.policy
     if arguments.mx_stores:
         options["mx_stores"] = True
     if arguments.stage is not None:

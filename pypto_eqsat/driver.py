@@ -18,7 +18,7 @@ from egraph_rules.mx.block import holds_mx
 from extract.lower import Lowered, lower
 from extract.target import PIPES, Target, load_target
 from extract.trips import DEFAULT_TRIPS
-from pypto_eqsat.mx_stage import DEFAULT, block, compared
+from pypto_eqsat.mx_stage import block, compared
 from pypto_eqsat.mx_stage import stats as mx_stats
 from pypto_ir.diagnostics import Diagnostic, Diagnostics, Refused, Severity, declare
 from pypto_ir.stmt import Function, Program
@@ -57,8 +57,8 @@ def optimize(
     validate_seconds: float = VALIDATE_SECONDS,
     default_trips: int = DEFAULT_TRIPS,
     without_rules: frozenset[str] = frozenset(),
+    policy: str = "cheapest",
     stages: tuple[str, ...] = STAGES,
-    policy: str = DEFAULT,
     mx_stores: bool = False,
 ) -> Result:
     """Lower every InCore, AIC and AIV function to 2-D tiles at the least cost that the rules reach, then block MX scales.

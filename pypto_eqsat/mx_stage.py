@@ -1,6 +1,6 @@
 """The second stage: MX scale tensors in physical form, after every function is 2-D.
 
-    blocking = block(program, policy="default", stores=False)
+    blocking = block(program, policy="cheapest", stores=False)
     blocking.program      the program with rank-5 scales, every function stamped
 
 What is refused is refused with every reason at once; what is given is verified by the driver, as every other result.
@@ -22,7 +22,8 @@ from pypto_ir.types import ScalarType
 if TYPE_CHECKING:
     from pypto_ir.interp.compare import Verdict
 
-DEFAULT, UPSTREAM = POLICIES = ("default", "upstream")
+#: the policy under which offsets are proved by upstream's rules; under any other they are proved by facts
+UPSTREAM = "upstream"
 
 
 def prover(program: Program, policy: str) -> Prover:
@@ -30,7 +31,7 @@ def prover(program: Program, policy: str) -> Prover:
     return UpstreamProver(program) if policy == UPSTREAM else FactProver(program)
 
 
-def block(program: Program, source: Program, *, policy: str = DEFAULT, stores: bool = False) -> Blocking:
+def block(program: Program, source: Program, *, policy: str = "cheapest", stores: bool = False) -> Blocking:
     """The scales of `program` in physical form; `source` is what the user gave, of which diagnostics name the places. Raises `Refused`
     with every reason."""
     bag = Diagnostics()

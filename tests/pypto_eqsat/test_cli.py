@@ -156,9 +156,12 @@ def test_options_reach_the_library(monkeypatch: pytest.MonkeyPatch, tmp_path: Pa
         return driver.Result(program, {})  # type: ignore[arg-type]
 
     monkeypatch.setattr(driver, "optimize", fake)
-    arguments = ["--target", "ascend950", "--time-limit", "2.5", "--no-validate", "--validate-seconds", "7"]
+    arguments = ["--target", "ascend950", "--time-limit", "2.5", "--no-validate", "--validate-seconds", "7", "--policy", "upstream"]
     assert main(["optimize", str(ADD), "-o", str(tmp_path / "o.json"), *arguments]) == 0
-    assert seen == {"target": "ascend950", "time_limit": 2.5, "validate": False, "validate_seconds": 7.0}
+    asked = {"target": "ascend950", "time_limit": 2.5, "validate": False, "validate_seconds": 7.0, "policy": "upstream"}
+    assert seen == asked
+    assert main(["optimize", str(ADD), "-o", str(tmp_path / "o.json"), "--stage", "mx", "--mx-stores"]) == 0
+    assert (seen["policy"], seen["stages"], seen["mx_stores"]) == ("cheapest", ("mx",), True)
 
 
 def test_run_prints_results_and_written_buffers() -> None:
@@ -229,10 +232,10 @@ def test_run_wants_a_function_named_where_there_are_several() -> None:
 
 
 def test_rules_gives_every_rule_with_what_makes_it_sound() -> None:
-    from egraph_rules.catalogue import rules
+    from egraph_rules.catalogue import every_rule
 
     listed = json.loads(cli("rules", "--json").out)
-    assert [row["name"] for row in listed] == sorted(r.name for r in rules()) and listed
+    assert [row["name"] for row in listed] == sorted(r.name for r in every_rule()) and listed
     for row in listed:
         assert row.keys() == {"name", "ruleset", "equation", "condition", "counterexample"}
         assert row["equation"] and row["condition"]

@@ -54,6 +54,7 @@ KEYS = [
     "egraph",
     "rules_fired",
     "functions",
+    "mx",
 ]
 
 
