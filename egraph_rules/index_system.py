@@ -28,6 +28,7 @@ class System:
         self.nodes: list[Node] = []
         self.order: list[int] = []
         self._rank = 0
+        self._making: set[tuple[ValueId, int]] = set()
 
     def add(self, rule: Rule, form: Form, head: bool = False) -> NodeId:
         """A new node."""
@@ -56,7 +57,11 @@ class System:
                 raise KeyError(f"{term.name} has no value here")
             return found[0]
         outer = None if found is None else found[0]
+        if outer is not None and (value, id(place)) in self._making:
+            return outer  # a relation leads back to what is being made
+        self._making.add((value, id(place)))
         place.nodes[value] = made = self._made(value, term, place, outer)
+        self._making.discard((value, id(place)))
         return made
 
     def _refined(self, term: Term, place: Place, upto: Place) -> bool:
@@ -109,6 +114,7 @@ class System:
             source = self.values[term.operands[0]].dtype
             if source.is_int and source.bits < term.dtype.bits:
                 least, greatest = bounds(source)
+                least = 0 if term.dtype.is_unsigned else least
                 return Form(0, ((term.operands[0], 1),)), least, greatest // 2 if source.is_unsigned else greatest
         if term.form.terms == ((value, 1),):
             return None

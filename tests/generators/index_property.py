@@ -1,0 +1,207 @@
+"""What must hold of index facts: everything that they say is true of every value that the interpreter sees.
+
+    check_index(random_index_program(random.Random(7)))
+
+The program is run for all values of its entry's parameters, on several lanes, with floor and with truncating division; at each probe the
+value is held against the fact, the proof, the quotient and the relation that were given for it.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from itertools import product
+from typing import Any
+
+from egraph_rules.index_facts import Fact, IndexFacts, Proof, Relation
+from pypto_ir.dtypes import DType
+from pypto_ir.expr import Binary, Cast, Const, Expr, Unary, dtype_of
+from pypto_ir.interp.inputs import Lane
+from pypto_ir.interp.machine import Machine
+from pypto_ir.interp.scalars import Thunk, compile_expr
+from pypto_ir.interp.statements import StatementCompiler, Step
+from pypto_ir.interp.values import RunError
+from pypto_ir.stmt import Stmt
+from pypto_ir.text import expr_text
+from pypto_ir.types import ScalarType
+from tests.generators.index_programs import Drawn, Probe
+
+LANES = (Lane(0, 1, 0), Lane(0, 3, 1), Lane(2, 3, 0))
+#: statements of one run
+STEPS = 4000
+
+
+class FalseFact(Exception):
+    """A fact that some value contradicts."""
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """What was said of a probe."""
+
+    probe: Probe
+    fact: Fact
+    proof: Proof
+    quotient: Expr | None
+    relation: tuple[Expr, Relation] | None
+
+
+@dataclass(slots=True)
+class Checked:
+    """What a program's check saw: runs that ended, probes, values, offsets proved by divisor."""
+
+    runs: int = 0
+    probes: int = 0
+    seen: int = 0
+    proved: int = 0
+    known: int = 0
+    values: dict[int, set[int]] = field(default_factory=lambda: defaultdict(set))
+
+
+class _Watched(StatementCompiler):
+    """Makes statements that look at their probes before they run."""
+
+    def __init__(self, machine: Machine, function: str, probes: dict[int, list[Callable[[dict[str, Any]], None]]]) -> None:
+        super().__init__(machine, function)
+        object.__setattr__(self, "_probes", probes)
+
+    def statement(self, s: Stmt) -> Step:
+        step, looks = super().statement(s), self._probes.get(id(s), ())  # type: ignore[attr-defined]
+        if not looks:
+            return step
+
+        def watched(env: dict[str, Any]) -> Any:
+            for look in looks:
+                look(env)
+            return step(env)
+
+        return watched
+
+
+def check_index(drawn: Drawn, divisor: int = 16, facts_of: Callable[..., IndexFacts] = IndexFacts) -> Checked:
+    """Run a program exhaustively and hold every claim against it. Raises `FalseFact` with the program's words."""
+    facts = facts_of(drawn.program)
+    claims = [_claim(facts, drawn, i, divisor) for i in range(len(drawn.probes))]
+    checked = Checked(probes=len(claims), proved=sum(c.proof.proved for c in claims))
+    checked.known = sum(c.fact.multiple_of % 2 == 0 or c.fact.lo >= 0 for c in claims)
+    main = drawn.program.functions[-1]
+    ranges = [range(p.range[0], p.range[1] + 1) for p in main.params if p.range is not None]
+    for division in ("floor", "trunc"):
+        for lane in LANES:
+            for args in product(*ranges):
+                _run(drawn, claims, checked, lane, division, args)
+    return checked
+
+
+def _claim(facts: IndexFacts, drawn: Drawn, i: int, divisor: int) -> Claim:
+    probe = drawn.probes[i]
+    fact = facts.of(probe.function, probe.expr, probe.statement)
+    proof = facts.prove(probe.function, probe.expr, divisor, probe.statement)
+    quotient = facts.quotient(probe.function, probe.expr, divisor, probe.statement) if proof.proved else None
+    relation = None
+    before = drawn.probes[i - 1]
+    if i and before.statement is probe.statement and dtype_of(before.expr) is dtype_of(probe.expr):
+        found = facts.relation(probe.function, probe.expr, before.expr, probe.statement)
+        relation = None if found is None else (before.expr, found)
+    return Claim(probe, fact, proof, quotient, relation)
+
+
+def _run(drawn: Drawn, claims: list[Claim], checked: Checked, lane: Lane, division: str, args: tuple[int, ...]) -> None:
+    machine = Machine(drawn.program, {}, False, division, lane, None, None, STEPS, None)
+    looks: dict[int, list[Callable[[dict[str, Any]], None]]] = defaultdict(list)
+    for claim in claims:
+        looks[id(claim.probe.statement)].append(_look(claim, checked, division))
+    for f in drawn.program.functions:
+        machine.bodies[f.name] = _Watched(machine, f.name, looks).block(f.body)
+    try:
+        machine.call(drawn.program.functions[-1], args)
+        checked.runs += 1
+    except RunError:
+        return  # a division by zero, a shift too far or too many steps: what was seen before was checked
+
+
+def _look(claim: Claim, checked: Checked, division: str) -> Callable[[dict[str, Any]], None]:
+    probe, fact, proof = claim.probe, claim.fact, claim.proof
+    value_of = compile_expr(probe.expr, division)
+    quotient_of = None if claim.quotient is None else compile_expr(claim.quotient, division)
+    other_of = None if claim.relation is None else compile_expr(claim.relation[0], division)
+
+    def look(env: dict[str, Any]) -> None:
+        value = _evaluated(value_of, env)
+        if value is None:
+            return
+        checked.seen += 1
+        inside = fact.lo <= value <= fact.hi
+        congruent = (value - fact.residue) % fact.modulus == 0 if fact.modulus else value == fact.residue
+        if not (inside and congruent):
+            _fail(claim, f"is {value}, said to be {fact}", division)
+        if fact.cannot_wrap and exact(probe.expr, env, division) != value:
+            _fail(claim, f"is {value} by wrapping, said not to wrap", division)
+        if proof.proved and (as_index(value, fact.dtype) < 0 or value % proof.divisor):
+            _fail(claim, f"is {value}, proved to be a non-negative multiple of {proof.divisor}", division)
+        if quotient_of is not None and (got := quotient_of(env)) != value // proof.divisor:
+            assert claim.quotient is not None
+            _fail(claim, f"is {value}, but {expr_text(claim.quotient)} is {got}", division)
+        if other_of is not None and claim.relation is not None:
+            other = _evaluated(other_of, env)
+            relation = claim.relation[1]
+            if other is not None and not relation.lo <= value - other <= relation.hi:
+                against = expr_text(claim.relation[0])
+                _fail(claim, f"less {against} is {value - other}, said to be in [{relation.lo}, {relation.hi}]", division)
+
+    return look
+
+
+def _evaluated(thunk: Thunk, env: dict[str, Any]) -> int | None:
+    try:
+        value = thunk(env)
+    except RunError:
+        return None
+    return int(value)
+
+
+def as_index(value: int, dtype: DType) -> int:
+    """A value of a type as an index reads it: by its bits, with a sign."""
+    return value - (1 << dtype.bits) if dtype.is_unsigned and value >> (dtype.bits - 1) else value
+
+
+def exact(e: Expr, env: dict[str, Any], division: str) -> int | None:
+    """The value of an expression if none of its operations wraps, else None."""
+    match e:
+        case Unary(op=op, operand=a) if op in ("neg", "abs", "bitnot"):
+            x = exact(a, env, division)
+            return None if x is None else _fitting({"neg": -x, "abs": abs(x), "bitnot": ~x}[op], e)
+        case Cast(operand=a):
+            x = exact(a, env, division)
+            return None if x is None else _fitting(x, e)
+        case Binary(op="add" | "sub" | "mul" | "shl" | "pow" as op, left=a, right=b):
+            x, y = exact(a, env, division), exact(b, env, division)
+            if x is None or y is None:
+                return None
+            results = {"add": lambda: x + y, "sub": lambda: x - y, "mul": lambda: x * y, "shl": lambda: x << y, "pow": lambda: x**y}
+            return _fitting(results[op](), e)
+        case Binary(op=op, left=a, right=b):
+            x, y = exact(a, env, division), exact(b, env, division)
+            p, q = dtype_of(a), dtype_of(b)
+            if x is None or y is None or p is None or q is None:
+                return None
+            if op == "floordiv" and x // y != int(x / y) and x % y == 0:
+                return None
+            return _evaluated(compile_expr(Binary(op, Const(x, p), Const(y, q)), division), {})
+    return _evaluated(compile_expr(e, division), env)
+
+
+def _fitting(value: int, e: Expr) -> int | None:
+    dtype = dtype_of(e)
+    assert dtype is not None
+    if dtype is DType.BOOL:
+        return int(value != 0)
+    lo = 0 if dtype.is_unsigned else -(1 << dtype.bits - 1)
+    return value if lo <= value < lo + (1 << dtype.bits) else None
+
+
+def _fail(claim: Claim, what: str, division: str) -> None:
+    probe = claim.probe
+    t = dtype_of(probe.expr)
+    raise FalseFact(f"{probe.function}: {expr_text(probe.expr)} ({ScalarType(t) if t else t}) {what}; division is {division}")
