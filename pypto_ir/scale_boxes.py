@@ -9,7 +9,7 @@ The blocked shape is the packed memory row by row: scale (37, 3) of A and (3, 37
 
 from __future__ import annotations
 
-from typing import TypeVar
+from typing import TypeGuard, TypeVar
 
 from pypto_ir.expr import const_int
 from pypto_ir.regions import static
@@ -28,14 +28,14 @@ MX_LAYOUTS = {Layout.MX_A_ZZ: TileLayout.ROW_MAJOR, Layout.MX_B_NN: TileLayout.C
 AXES = ("block", "group")
 
 
-def is_mx(t: Type) -> bool:
+def is_mx(t: Type) -> TypeGuard[TensorType]:
     """True for tensors of MX scales, logical or blocked."""
     return isinstance(t, TensorType) and t.layout in MX_LAYOUTS
 
 
-def is_blocked(t: Type) -> bool:
+def is_blocked(t: Type) -> TypeGuard[TensorType]:
     """True for tensors of MX scales in their physical form [1, blocks, pairs, 16, 2]."""
-    return isinstance(t, TensorType) and is_mx(t) and len(t.shape) == BLOCKED_RANK and _boxed(t.shape)
+    return is_mx(t) and len(t.shape) == BLOCKED_RANK and _boxed(t.shape)
 
 
 def _boxed(shape: Dims) -> bool:

@@ -29,6 +29,10 @@ class Where:
         return place(self.function, self.path, self.statement)
 
 
+#: how many calls on the way to a gap are told
+_SITES = 4
+
+
 @dataclass(frozen=True, slots=True)
 class Gap:
     """Where a proof broke: the expression, the function whose names it has, the best that is known of it, and the calls that lead
@@ -44,7 +48,8 @@ class Gap:
         found = f"{expr_text(self.expr)} of {self.function}" if self.expr is not None else f"an argument of {self.function}"
         known = f", known is: {self.fact}" if self.fact else ""
         why = f" ({self.reason})" if self.reason else ""
-        via = "".join(f", through {site}" for site in self.sites)
+        via = "".join(f", through {site}" for site in self.sites[:_SITES])
+        via += f" and {len(self.sites) - _SITES} more" if len(self.sites) > _SITES else ""
         return f"the proof breaks at {found}{why}{known}{via}"
 
 

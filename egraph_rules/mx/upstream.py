@@ -4,12 +4,11 @@
 and steps upwards. Each of the two proofs may look at 256 nodes of the expressions.
 
 It takes for granted that sums and products do not overflow, so some of what it accepts is false: `i * i` in INT32 over
-range(0, 46368, 16) is -2144927296 at i = 46352. Its accepts are those of upstream, not those of the default.
+range(0, 46368, 16) is -2146459392 at i = 46352. Its accepts are those of upstream, not those of the default.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
@@ -27,8 +26,6 @@ _NON_NEGATIVE = frozenset({"tile.get_block_idx", "tile.get_block_num"})
 
 #: a name in a function: (function, name)
 Name: TypeAlias = tuple[str, str]
-#: a proof of an expression in a function, reached through calls
-Rule: TypeAlias = Callable[[str, "Value | None", tuple[str, ...]], bool]
 
 
 @dataclass(slots=True)
@@ -82,7 +79,7 @@ class UpstreamProver:
 
     def divisible(self, at: Where, e: Expr, by: int) -> Gap | None:
         proof = _Proof(self.scalars)
-        return None if proof.multiple(at.function.name, e, by, ()) else proof.gap
+        return None if proof.multiple(at.function.name, e, (), by) else proof.gap
 
     def non_negative(self, at: Where, e: Expr) -> Gap | None:
         proof = _Proof(self.scalars)
@@ -118,28 +115,31 @@ class _Proof:
             self.gap = Gap(None if isinstance(e, Call | FunctionCall | Submit) else e, f, None, sites, reason)
         return False
 
-    def multiple(self, f: str, e: Value | None, d: int, sites: tuple[str, ...]) -> bool:
+    def multiple(self, f: str, e: Value | None, sites: tuple[str, ...], d: int) -> bool:
         if not self.step(f, e, sites):
             return False
         match e:
             case Const() if (value := const_int(e)) is not None:
                 return value % d == 0 or self.broken(f, e, sites)
             case Binary(op="mul", left=a, right=b):
-                if self.multiple(f, a, d, sites) or self.multiple(f, b, d, sites):
+                if self.multiple(f, a, sites, d) or self.multiple(f, b, sites, d):
                     return True
                 return self.broken(f, e, sites, f"neither factor is a multiple of {d}")
             case Binary(op="add" | "sub", left=a, right=b):
-                return self.multiple(f, a, d, sites) and self.multiple(f, b, d, sites)
+                return self.multiple(f, a, sites, d) and self.multiple(f, b, sites, d)
             case Binary(op="floordiv", left=a, right=b):
                 c = const_int(b)
                 if c is None or c <= 0 or c & (c - 1) or c * d > _LARGEST:
                     return self.broken(f, e, sites, "the divisor is no positive power of two")
-                return self.multiple(f, a, c * d, sites)
+                return self.multiple(f, a, sites, c * d)
             case Var(name=name):
                 start, step = self.scalars.loops.get((f, name), (None, None))
                 if start is not None and step is not None and start % d == 0 and step % d == 0:
                     return True
-                return self.through(f, e, sites, lambda g, x, via: self.multiple(g, x, d, via))
+                for origin in (origins := self.origins(f, e, sites)):
+                    if not self.multiple(*origin, d):
+                        return False
+                return bool(origins)
         return self.broken(f, e, sites, "no rule for it")
 
     def non_negative(self, f: str, e: Value | None, sites: tuple[str, ...]) -> bool:
@@ -162,15 +162,20 @@ class _Proof:
                 start, step = self.scalars.loops.get((f, name), (-1, -1))
                 if start >= 0 and step >= 0:
                     return True
-                return self.through(f, e, sites, self.non_negative)
+                for origin in (origins := self.origins(f, e, sites)):
+                    if not self.non_negative(*origin):
+                        return False
+                return bool(origins)
         return self.broken(f, e, sites, "no rule for it")
 
-    def through(self, f: str, e: Var, sites: tuple[str, ...], prove: Rule) -> bool:
-        """A parameter by the arguments of all its calls, any other name by its definition."""
+    def origins(self, f: str, e: Var, sites: tuple[str, ...]) -> list[tuple[str, Value | None, tuple[str, ...]]]:
+        """Where a name gets its value: for a parameter the arguments of all its calls, for any other name its definition. Empty, and a
+        gap, where nothing says it."""
         sources = self.scalars.sources.get((f, e.name))
         if sources:
-            return all(prove(site.caller, source, (*sites, str(site))) for site, source in sources)
+            return [(site.caller, source, (*sites, str(site))) for site, source in sources]
         definition = self.scalars.definitions.get((f, e.name))
         if definition is None:
-            return self.broken(f, e, sites, "no call or definition says what it is")
-        return prove(f, definition, sites)
+            self.broken(f, e, sites, "no call or definition says what it is")
+            return []
+        return [(f, definition, sites)]
