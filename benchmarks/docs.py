@@ -33,10 +33,10 @@ _FAMILIES = {
 
 def rules_text() -> str:
     """Every rewrite rule by rule file: equation, condition, counter-example."""
-    from egraph_rules.catalogue import rules
+    from egraph_rules.catalogue import index_rules, rules
 
     lines: list[str] = []
-    for ruleset, members in groupby(rules(), key=lambda rule: rule.ruleset):
+    for ruleset, members in groupby((*rules(), *index_rules()), key=lambda rule: rule.ruleset):
         lines += [f"## {ruleset}", ""]
         for rule in members:
             lines += [f"### {rule.name}", "", "```text", rule.equation, "```", ""]
