@@ -16,7 +16,7 @@ import re
 from dataclasses import dataclass
 from functools import cache
 
-from egraph_rules.engine import RULE_FILES, rule_text
+from egraph_rules.engine import INDEX_FILES, RULE_FILES, rule_text
 
 _HEAD = re.compile(r"^; (?P<name>[a-z0-9]+(?:[.-][a-z0-9]+)+)$")
 _NAMED = re.compile(r':name "(?P<name>[^"]+)"')
@@ -36,16 +36,22 @@ class Rule:
 
 @cache
 def rules() -> tuple[Rule, ...]:
-    """Every rewrite rule in file order. Facts are no rewrites and are not among them."""
+    """Every rewrite rule of tiles in file order. Facts are no rewrites and are not among them."""
     return tuple(rule for file in RULE_FILES[2:] for rule in _rules_of(file))
 
 
 @cache
+def index_rules() -> tuple[Rule, ...]:
+    """Every rewrite rule of index expressions in file order."""
+    return tuple(rule for file in INDEX_FILES[2:] for rule in _rules_of(file))
+
+
+@cache
 def every_rule() -> tuple[Rule, ...]:
-    """The rules of the e-graph, then those that rewrite whole programs."""
+    """The rules of the e-graph for tiles and for index expressions, then those that rewrite whole programs."""
     from egraph_rules.mx.rules import RULES
 
-    return (*rules(), *RULES)
+    return (*rules(), *index_rules(), *RULES)
 
 
 def rule(name: str) -> Rule | None:

@@ -19,8 +19,10 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-#: rule files in the order they are loaded; each but the first is a ruleset of its name
+#: rule files in the order they are loaded; each but the first is a ruleset of its name, the second that of facts
 RULE_FILES = ("language", "facts", "flatten", "pages", "slices")
+#: those of index expressions, in an e-graph of their own
+INDEX_FILES = ("index_language", "index_facts", "quotients")
 _RULES = Path(__file__).with_name("rules")
 
 
@@ -123,7 +125,7 @@ class Commands:
 
 
 class Session:
-    """One e-graph for one function."""
+    """One e-graph for one function; the first of its rulesets is that of facts."""
 
     def __init__(self, egraph: Any, rulesets: tuple[str, ...]) -> None:
         self._egraph, self._rulesets = egraph, rulesets
@@ -139,8 +141,8 @@ class Session:
         """Run all rulesets to the end, facts first in every round, in bounded batches so that limits are seen."""
         b = bindings()
         span = b.RustSpan("saturate", 0, 0)
-        runs = [b.Run(span, b.RunConfig(name)) for name in self._rulesets if name != "facts"]
-        facts = b.Saturate(span, b.Run(span, b.RunConfig("facts")))
+        runs = [b.Run(span, b.RunConfig(name)) for name in self._rulesets[1:]]
+        facts = b.Saturate(span, b.Run(span, b.RunConfig(self._rulesets[0])))
         batch = 4
         started, report = time.monotonic(), Report()
         while True:
@@ -221,18 +223,23 @@ class Engine:
     """An e-graph with the rules loaded, used for one function after another.
 
     `without` leaves out rules by name, or whole files by their ruleset's name, for ablation. `texts` takes the place of rule files by
-    name, for experiments with other rules.
+    name, for experiments with other rules. `files` are the rule files.
     """
 
-    def __init__(self, without: frozenset[str] = frozenset(), texts: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self,
+        without: frozenset[str] = frozenset(),
+        texts: Mapping[str, str] | None = None,
+        files: tuple[str, ...] = RULE_FILES,
+    ) -> None:
         b = bindings()
         self._egraph = b.EGraph()
-        for name in RULE_FILES:
+        for name in files:
             # one command at a time: the text parser of egglog 13 is quadratic in what it is given
             source = texts[name] if texts and name in texts else rule_text(name)
             commands = [c for text in _commands(source) for c in self._egraph.parse_program(text, f"{name}.egg")]
-            self._egraph.run_program(*(c for c in commands if _kept(c, name, without)))
-        self._rulesets = RULE_FILES[1:]
+            self._egraph.run_program(*(c for c in commands if name == files[1] or _kept(c, name, without)))
+        self._rulesets = files[1:]
 
     @contextmanager
     def session(self) -> Iterator[Session]:
@@ -255,10 +262,10 @@ def _kept(command: Any, file: str, without: frozenset[str]) -> bool:
     rule = getattr(command, "rule", None)
     if rule is None:
         return True
-    return file == "facts" or (file not in without and rule.name not in without)
+    return file not in without and rule.name not in without
 
 
 @lru_cache(maxsize=8)
-def engine(without: frozenset[str] = frozenset()) -> Engine:
+def engine(without: frozenset[str] = frozenset(), files: tuple[str, ...] = RULE_FILES) -> Engine:
     """The engine of this process for a choice of rules."""
-    return Engine(without)
+    return Engine(without, files=files)

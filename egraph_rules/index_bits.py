@@ -9,9 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import gcd
 
-from pypto_ir.dtypes import DType
-
 from egraph_rules.index_domain import Fact, bounds, into, make, meet
+from pypto_ir.dtypes import DType
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,5 +114,3 @@ def shift_right(dtype: DType, a: Fact, b: Fact) -> Fact | None:
     if least == greatest and a.modulus % (1 << least) == 0:
         modulus, residue = a.modulus >> least, a.residue >> least
     return into(dtype, min(corners), max(corners), modulus, residue)
-
-

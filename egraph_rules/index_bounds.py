@@ -11,10 +11,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import gcd
 
-from pypto_ir.dtypes import DType
-
 from egraph_rules.index_domain import Fact, into
 from egraph_rules.index_values import Form, ValueId, combine
+from pypto_ir.dtypes import DType
 
 #: how many relations are used one after the other, and how many forms are looked at in all
 _DEPTH, _FORMS = 3, 48
@@ -58,12 +57,16 @@ class Sums:
         found = self.interval(facts)
         if found is None:
             return None
+        return into(dtype, *found, *self.congruence(facts))
+
+    def congruence(self, facts: Sequence[Fact | None]) -> tuple[int, int]:
+        """Modulus and residue of the exact form."""
         modulus, residue = 0, self.form.constant
         for atom, k in self.form.terms:
             fact = facts[self.places[atom]]
             assert fact is not None
             modulus, residue = gcd(modulus, k * fact.modulus), residue + k * fact.residue
-        return into(dtype, *found, modulus, residue)
+        return modulus, residue
 
     def interval(self, facts: Sequence[Fact | None]) -> tuple[int, int] | None:
         """The least and greatest exact value of the form; None where an atom is never computed."""
@@ -84,7 +87,7 @@ class _Search:
     def extreme(self, form: Form, upper: bool, depth: int) -> int:
         """The least upper or greatest lower bound that is found."""
         best = self.direct(form, upper)
-        if depth == 0 or len(form.terms) < 2 and not self.sums.forms:
+        if depth == 0 or (len(form.terms) < 2 and not self.sums.forms):
             return best
         for atom, k in form.terms:
             for replaced in self.replacements(form, atom, k, upper, depth):

@@ -6,15 +6,14 @@ place are meant: a carried name is another value in the next trip.
 
 from __future__ import annotations
 
-from pypto_ir.dtypes import DType
-from pypto_ir.expr import COMPARISONS
-
 from egraph_rules.index_bounds import Limit
 from egraph_rules.index_domain import Fact, bounds, exactly, make, meet
 from egraph_rules.index_nodes import Given, Narrowing, NodeId, Refined
 from egraph_rules.index_places import Place
 from egraph_rules.index_system import System
-from egraph_rules.index_values import ValueId
+from egraph_rules.index_values import ValueId, alike
+from pypto_ir.dtypes import DType
+from pypto_ir.expr import COMPARISONS
 
 _NEGATED = {"eq": "ne", "ne": "eq", "lt": "ge", "ge": "lt", "gt": "le", "le": "gt"}
 _MIRRORED = {"eq": "eq", "ne": "ne", "lt": "gt", "gt": "lt", "le": "ge", "ge": "le"}
@@ -32,10 +31,9 @@ def refine(system: System, place: Place, condition: ValueId, holds: bool) -> Non
         _compare(system, place, _MIRRORED[op], b, a)
     elif term.op == "not":
         refine(system, place, term.operands[0], not holds)
-    elif term.op in ("and", "bitand", "or", "bitor") and term.dtype is DType.BOOL:
-        if holds is (term.op in ("and", "bitand")):
-            for part in term.operands:
-                refine(system, place, part, holds)
+    elif term.op in ("and", "bitand", "or", "bitor") and holds is (term.op in ("and", "bitand")):
+        for part in term.operands:
+            refine(system, place, part, holds)
     place.nodes[condition] = system.add(Given(exactly(DType.BOOL, int(holds))), term.form)
     place.refines.add(condition)
 
@@ -44,7 +42,7 @@ def _compare(system: System, place: Place, op: str, a: ValueId, b: ValueId) -> N
     """`a op b` holds in a place: what that says of a."""
     values = system.values
     x, y = values[a], values[b]
-    if not x.dtype.is_int or x.dtype.bits != y.dtype.bits or x.dtype.is_signed != y.dtype.is_signed or x.constant is not None:
+    if not x.dtype.is_int or not alike(x.dtype, y.dtype) or x.constant is not None:
         return
     other = system.node(b, place)
     _narrow(system, place, a, Refined(system.node(a, place), other, _NARROWINGS[op]))
@@ -58,10 +56,8 @@ def _compare(system: System, place: Place, op: str, a: ValueId, b: ValueId) -> N
         base = system.node(atom, place)
         _narrow(system, place, atom, Refined(base, other, _NARROWINGS[op], (k, c, x.dtype)))
         least, greatest = bounds(x.dtype)
-        if abs(k) == 1:
-            ends = sorted((k * (least - c), k * (greatest - c)))
-            if k == 1:
-                _relate(system, place, op, atom, b, -c, ((base, ends[0], ends[1]),))
+        if k == 1:
+            _relate(system, place, op, atom, b, -c, ((base, least - c, greatest - c),))
 
 
 def _narrow(system: System, place: Place, value: ValueId, rule: Refined) -> None:

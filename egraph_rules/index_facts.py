@@ -6,8 +6,8 @@
 
 A fact holds for every value that an expression takes at a statement of a function, in every run of the program, with floor and with
 truncating division, arithmetic wrapping at the width of each type. What comes from outside (parameters of functions that nobody in the
-program calls, values read from memory) may be anything that its type holds, or that the `range` of the parameter says; an INDEX from
-outside and an extent are at most 2**40 in size.
+program calls, values read from memory) may be anything that its type holds, or that the `range` of the parameter says; an INDEX parameter
+and an extent are at most 2**40 in size.
 """
 
 from __future__ import annotations
@@ -15,35 +15,22 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
-from pypto_ir.dtypes import DType
-from pypto_ir.expr import Binary, Cast, Const, Expr
-from pypto_ir.stmt import Program, Stmt
-from pypto_ir.text import expr_text
-
-from egraph_rules.index_build import Builder, FunctionBuilder, FunctionEquations
+from egraph_rules.index_blame import Blame, Obstacle
+from egraph_rules.index_build import equations_of
 from egraph_rules.index_calls import CallSite
 from egraph_rules.index_domain import Fact, bounds, never, top
+from egraph_rules.index_operands import Operands
+from egraph_rules.index_places import Place
+from egraph_rules.index_quotients import Quotients
+from egraph_rules.index_relations import Relation, relate
 from egraph_rules.index_solve import extend, solve
+from egraph_rules.index_values import ValueId
+from egraph_rules.index_wrapping import cannot_wrap
+from pypto_ir.dtypes import DType
+from pypto_ir.expr import Expr, dtype_of
+from pypto_ir.stmt import Program, Stmt
 
 __all__ = ["CallSite", "Fact", "IndexFacts", "Obstacle", "Proof", "Relation"]
-
-
-@dataclass(frozen=True, slots=True)
-class Obstacle:
-    """What broke a proof: an expression of a function, the best fact that is known of it, and the calls that led to it, outermost last.
-
-    `kind` is "divisible", "sign" or "range" (an unsigned value that may be too large for an index).
-    """
-
-    kind: str
-    function: str
-    expr: Expr
-    fact: Fact
-    calls: tuple[CallSite, ...] = ()
-
-    def __str__(self) -> str:
-        where = "".join(f", in {call}" for call in self.calls)
-        return f"{expr_text(self.expr)} is {self.fact}{where}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,26 +46,6 @@ class Proof:
         return self.obstacle is None
 
 
-@dataclass(frozen=True, slots=True)
-class Relation:
-    """How two index expressions of one place differ: `a - b` as an exact integer lies in [lo, hi]; `difference` where it is one number."""
-
-    lo: int
-    hi: int
-
-    @property
-    def difference(self) -> int | None:
-        return self.lo if self.lo == self.hi else None
-
-    @property
-    def equal(self) -> bool:
-        return self.lo == self.hi == 0
-
-    def disjoint(self, a_size: int, b_size: int) -> bool:
-        """True where [a, a + a_size) and [b, b + b_size) have no element in common."""
-        return self.lo >= b_size or self.hi <= -a_size
-
-
 class IndexFacts:
     """The facts of a program. `entries` names functions that are called from outside although the program calls them too.
 
@@ -87,51 +54,85 @@ class IndexFacts:
 
     def __init__(self, program: Program, entries: Iterable[str] = ()) -> None:
         self.program = program
-        self._builder = Builder(program, entries)
-        self._system = self._builder.system
+        self._equations = equations_of(program, entries)
+        self._system = self._equations.system
         self._facts = solve(self._system)
+        self._quotients = Quotients(self._system, self._facts)
+        self._blame = Blame(self._fact, self._equations.graph)
 
     def of(self, function: str, expr: Expr, at: Stmt | None = None) -> Fact:
-        """The fact of an expression where a statement of a function reads it; where the function's names are in view for None."""
-        equations = self._equations(function)
-        place = equations.place(at)
-        value = FunctionBuilder(self._builder, equations).handle(expr, place)
-        if not isinstance(value, int):
-            return top(DType.INDEX)
-        node = self._system.node(value, place)
-        extend(self._system, self._facts, len(self._facts))
-        fact = self._facts[node]
-        dtype = self._system.values[value].dtype
-        return never(dtype) if fact is None else replace(fact, cannot_wrap=False)
+        """The fact of an expression where a statement of a function reads it; where its names are defined for None.
+
+        `at` is a statement of the program that these facts are of, the object itself. Raises `KeyError` for an unknown function.
+        """
+        fact = self._fact(function, expr, at)
+        value, place = self._value(function, expr, at)
+        wraps = value is None or not cannot_wrap(self._system, self._facts, value, place)
+        return replace(fact, cannot_wrap=not wraps)
 
     def prove(self, function: str, expr: Expr, divisor: int, at: Stmt | None = None) -> Proof:
-        """Whether an offset is a multiple of `divisor` and an index that is not negative."""
-        fact = self.of(function, expr, at)
+        """Whether an offset is a multiple of `divisor` and, read as an index, not negative."""
+        fact = self._fact(function, expr, at)
         kind = None
-        if not fact.never:
-            if not fact.is_multiple_of(divisor):
-                kind = "divisible"
-            elif fact.lo < 0:
-                kind = "sign"
-            elif fact.hi > bounds(fact.dtype)[1] // 2 and fact.dtype.is_unsigned:
-                kind = "range"
-        return Proof(divisor, fact, None if kind is None else Obstacle(kind, function, expr, fact))
+        if fact.never:
+            return Proof(divisor, fact)
+        if not fact.is_multiple_of(divisor):
+            kind = "divisible"
+        elif fact.lo < 0:
+            kind = "sign"
+        elif fact.dtype.is_unsigned and fact.hi > bounds(fact.dtype)[1] // 2:
+            kind = "range"
+        return Proof(divisor, fact, None if kind is None else self._blame.obstacle(kind, function, expr, divisor, at))
 
     def quotient(self, function: str, expr: Expr, divisor: int, at: Stmt | None = None) -> Expr:
-        """`expr // divisor` as an INDEX expression for an offset that is proved to be a non-negative multiple of `divisor`: the plain
-        quotient, or a cheaper expression that is proved equal to it. The same meaning with floor and with truncating division."""
-        fact = self.of(function, expr, at)
-        if fact.constant is not None:
-            return Const(fact.constant // divisor, DType.INDEX)
-        dtype = fact.dtype
-        if dtype.bits < 64:
-            return Binary("floordiv", Cast(expr, DType.INDEX), Const(divisor, DType.INDEX))
-        return Binary("floordiv", expr, Const(divisor, DType.UINT64 if dtype is DType.UINT64 else DType.INDEX))
+        """`expr // divisor` as an index for an offset that is proved to be a non-negative multiple of `divisor`: the plain quotient, or a
+        cheaper expression that equals it. Both mean the same with floor and with truncating division.
+        """
+        value, _ = self._value(function, expr, at)
+        return self._quotients.of(self._equations.functions[function], expr, value, divisor, at)
 
     def relation(self, function: str, a: Expr, b: Expr, at: Stmt | None = None) -> Relation | None:
-        """The difference `a - b` at a statement, as exact integers; None where nothing is known of it."""
-        x, y = self.of(function, a, at), self.of(function, b, at)
-        return Relation(x.lo - y.hi, x.hi - y.lo)
+        """The difference `a - b` at a statement; None where nothing is known of it, or the statement is never reached."""
+        x, place = self._value(function, a, at)
+        y, _ = self._value(function, b, at)
+        return None if x is None or y is None else relate(self._system, self._facts, x, y, place)
 
-    def _equations(self, function: str) -> FunctionEquations:
-        return self._builder.functions[function]
+    def inside(self, function: str, offset: Expr, size: Expr, extent: Expr, at: Stmt | None = None) -> bool | None:
+        """Whether the window [offset, offset + size) lies in [0, extent): True always, False never, None where it may or may not."""
+        start = self._fact(function, offset, at)
+        room = self.relation(function, extent, offset, at)
+        length = self._fact(function, size, at)
+        if start.never or room is None:
+            return True
+        if start.hi < 0 or room.hi < length.lo:
+            return False
+        return True if start.lo >= 0 and self._fits(function, offset, size, extent, room, length, at) else None
+
+    def _fits(self, function: str, offset: Expr, size: Expr, extent: Expr, room: Relation, length: Fact, at: Stmt | None) -> bool:
+        """True where what is left behind an offset is at least a size, by numbers or by what both are made of."""
+        if room.lo >= length.hi:
+            return True
+        values = [self._value(function, e, at) for e in (extent, offset, size)]
+        numbers = [v for v, _ in values if v is not None]
+        if len(numbers) < 3:
+            return False
+        rest = self._system.values.binary("sub", numbers[0], numbers[1])
+        if rest is None or not cannot_wrap(self._system, self._facts, rest, values[0][1]):
+            return False
+        left = relate(self._system, self._facts, rest, numbers[2], values[0][1])
+        return left is not None and left.lo >= 0
+
+    def _value(self, function: str, expr: Expr, at: Stmt | None) -> tuple[ValueId | None, Place]:
+        f = self._equations.functions[function]
+        place = f.place(at)
+        found = Operands(self._equations, f).handle(expr, place)
+        return (found if isinstance(found, int) else None), place
+
+    def _fact(self, function: str, expr: Expr, at: Stmt | None) -> Fact:
+        value, place = self._value(function, expr, at)
+        if value is None:
+            return top(dtype_of(expr) or DType.INDEX)
+        node = self._system.node(value, place)
+        extend(self._system, self._facts)
+        fact = self._facts[node]
+        return never(self._system.values[value].dtype) if fact is None else fact

@@ -13,12 +13,11 @@ from functools import reduce
 from math import gcd
 from typing import Protocol, TypeAlias
 
-from pypto_ir.dtypes import DType
-
 from egraph_rules.index_bounds import Sums
 from egraph_rules.index_domain import Fact, bounds, into, join, make, meet
 from egraph_rules.index_transfer import binary, cast, operand, square, unary
 from egraph_rules.index_values import Form, Term
+from pypto_ir.dtypes import DType
 
 #: number of a node, and its fact; None for what is never computed
 NodeId: TypeAlias = int

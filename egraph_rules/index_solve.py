@@ -10,7 +10,7 @@ from __future__ import annotations
 from heapq import heappop, heappush
 
 from egraph_rules.index_domain import Fact, below, join, meet, widen
-from egraph_rules.index_nodes import Node, NodeId
+from egraph_rules.index_nodes import Node
 from egraph_rules.index_system import System, closure
 
 #: how often a fact may grow before it is widened, and how often all nodes are evaluated again
@@ -68,7 +68,7 @@ def _upwards(system: System) -> tuple[list[Fact | None], bool]:
     return facts, widened
 
 
-def extend(system: System, facts: list[Fact | None], start: NodeId) -> None:
+def extend(system: System, facts: list[Fact | None]) -> None:
     """Facts of nodes that were made after the others were solved, none of which depends on them."""
-    for n in range(start, len(system.nodes)):
+    for n in range(len(facts), len(system.nodes)):
         facts.append(system.nodes[n].rule.evaluate(facts))

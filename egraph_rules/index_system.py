@@ -8,13 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from pypto_ir.dtypes import DType
-
 from egraph_rules.index_bounds import Limit, Sums
 from egraph_rules.index_domain import Fact, bounds
 from egraph_rules.index_nodes import Given, Node, NodeId, Operation, Rule
 from egraph_rules.index_places import Place
 from egraph_rules.index_values import Form, Term, ValueId, Values
+from pypto_ir.dtypes import DType
 
 #: how many values a form's bounds take into account, and how far from its atoms
 _REACH, _VALUES = 3, 24

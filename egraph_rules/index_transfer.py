@@ -11,11 +11,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from math import gcd
 
-from pypto_ir.dtypes import DType
-from pypto_ir.expr import COMPARISONS
-
 from egraph_rules.index_bits import bitwise, invert, shift_left, shift_right
 from egraph_rules.index_domain import Fact, bounds, exactly, into, join, make, top
+from pypto_ir.dtypes import DType
+from pypto_ir.expr import COMPARISONS
 
 #: the largest exponent that is multiplied out
 _POWER_LIMIT = 64
@@ -93,8 +92,8 @@ def floor_divide(dtype: DType, a: Fact, b: Fact) -> Fact | None:
     divisors = _divisors(b)
     if not divisors:
         return None
-    least, greatest = bounds(dtype)
-    if dtype.is_unsigned and (a.hi > greatest // 2 or b.hi > greatest // 2):
+    half = bounds(dtype)[1] // 2
+    if dtype.is_unsigned and (a.hi > half or b.hi > half):
         return _divided_as_negative(dtype, a, b)
     quotients = [q for d in divisors for n in (a.lo, a.hi) for q in (n // d, _truncated(n, d))]
     modulus, residue = _quotient_congruence(a, b)
@@ -131,7 +130,7 @@ def remainder(dtype: DType, a: Fact, b: Fact) -> Fact | None:
         c = b.constant
         shared = gcd(a.modulus, c, 1 << dtype.bits) if c else 1
         return make(dtype, least, greatest, shared, a.residue)
-    if 0 <= a.lo and a.hi < b.lo:
+    if a.lo >= 0 and a.hi < b.lo:
         return a
     largest = max(map(abs, divisors)) - 1
     lo = 0 if a.lo >= 0 and b.lo >= 0 else -largest

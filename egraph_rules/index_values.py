@@ -33,7 +33,8 @@ class Form:
 
 @dataclass(frozen=True, slots=True)
 class Term:
-    """What a value is: an operation on values, or a leaf (`op` "leaf", named)."""
+    """What a value is: an operation on values, or a leaf (`op` "leaf", named). `whole` says that the form is the value also where no
+    operation wraps and numbers are exact: no coefficient was taken modulo 2**bits."""
 
     op: str
     dtype: DType
@@ -41,6 +42,7 @@ class Term:
     form: Form
     name: str = ""
     constant: int | None = None
+    whole: bool = True
 
 
 def combine(a: Form, b: Form, times: int = 1) -> Form:
@@ -54,6 +56,11 @@ def combine(a: Form, b: Form, times: int = 1) -> Form:
 def scale(a: Form, by: int) -> Form:
     """by * a"""
     return Form(a.constant * by, tuple((x, c * by) for x, c in a.terms)) if by else Form(0)
+
+
+def alike(a: DType, b: DType) -> bool:
+    """True for integer types with the same values: INDEX and INT64 are alike."""
+    return a.bits == b.bits and a.is_unsigned == b.is_unsigned
 
 
 def balanced(a: Form, bits: int) -> Form:
@@ -122,10 +129,10 @@ class Values:
         found = self._numbers.get(key)
         if found is not None:
             return found
-        form = self._form(op, dtype, operands)
+        form, whole = self._form(op, dtype, operands)
         number = len(self.terms)
         self._numbers[key] = number
-        return self._add(Term(op, dtype, operands, Form(0, ((number, 1),)) if form is None else form))
+        return self._add(Term(op, dtype, operands, Form(0, ((number, 1),)) if form is None else form, whole=whole))
 
     def _once(self, key: tuple[object, ...], term: Term) -> ValueId:
         if key not in self._numbers:
@@ -141,10 +148,10 @@ class Values:
 
     # ---- forms ----
 
-    def _form(self, op: str, dtype: DType, operands: tuple[ValueId, ...]) -> Form | None:
-        """The form of an operation that is linear; None for one that is an atom."""
+    def _form(self, op: str, dtype: DType, operands: tuple[ValueId, ...]) -> tuple[Form | None, bool]:
+        """The form of an operation that is linear, None for one that is an atom; and whether it is whole."""
         if not dtype.is_int or any(self._foreign(o, dtype) for o in operands):
-            return None
+            return None, True
         forms = [self[o].form for o in operands]
         match op:
             case "add" | "sub":
@@ -161,9 +168,13 @@ class Values:
             case "shl" if not forms[1].terms and 0 <= forms[1].constant < dtype.bits:
                 result = scale(forms[0], 1 << forms[1].constant)
             case _:
-                return None
-        result = balanced(self._cancelled(balanced(result, dtype.bits), dtype), dtype.bits)
-        return result if len(result.terms) <= MAX_TERMS else None
+                return None, True
+        near = balanced(result, dtype.bits)
+        cancelled = self._cancelled(near, dtype)
+        short = balanced(cancelled, dtype.bits)
+        if len(short.terms) > MAX_TERMS:
+            return None, True
+        return short, near is result and short is cancelled and all(self[o].whole for o in operands)
 
     def _foreign(self, operand: ValueId, dtype: DType) -> bool:
         """True for an operand that is not its form modulo 2**bits of the result: it is widened, which needs that nothing wrapped."""
@@ -182,7 +193,7 @@ class Values:
                 continue
             x, by = term.operands
             c = self[by].constant
-            if c is None or c == 0 or self[x].dtype is not term.dtype:
+            if c is None or c in (0, -1) or self[x].dtype is not term.dtype:
                 continue
             shorter = self._shortened(form, atom, k, term, c)
             if shorter is not None and len(shorter.terms) < len(form.terms):

@@ -6,7 +6,6 @@ MX_A_ZZ [m0, g0]  ->  [0, m0 // 16, g0 // 2, 0, 0]          MX_B_NN [g0, n0]  ->
 from __future__ import annotations
 
 from egraph_rules.mx.proofs import Prover, Where
-from egraph_rules.mx.quotients import quotient
 from pypto_ir.diagnostics import Diagnostics, declare
 from pypto_ir.expr import Expr, const_int, index
 from pypto_ir.ops.registry import dims_text
@@ -49,7 +48,8 @@ def _boxes(
             message = f"the offset {value} on {where} must be a non-negative multiple of {by}"
             bag.add("B107", message, at.place, f"{aligned}: 0, {by}, {2 * by}, ..")
             return None
-        return quotient(at, offset, by, prover, fired)
+        fired["mx.offset.constant"] = fired.get("mx.offset.constant", 0) + 1
+        return index(value // by)
     what = f"the offset {expr_text(offset)} on {where} cannot be proven to be"
     gap = prover.divisible(at, offset, by)
     if gap is not None:
@@ -61,7 +61,8 @@ def _boxes(
         why = "a negative offset of a partition is clamped to 0, which silently reads the wrong box"
         bag.add("B109", f"{what} non-negative: {gap}; {why}", at.place, f"make it non-negative at every call; proved are {prover.forms}")
         return None
-    return quotient(at, offset, by, prover, fired)
+    fired["mx.offset.quotient"] = fired.get("mx.offset.quotient", 0) + 1
+    return prover.quotient(at, offset, by)
 
 
 def check_inside(
@@ -74,14 +75,13 @@ def check_inside(
     for axis, offset, size, extent in zip(AXES, *pairs, strict=True):
         held, whole = const_int(size), const_int(extent)
         assert held is not None and whole is not None
-        least, greatest = prover.bounds(at, offset)
-        proved = proved and greatest is not None and greatest + held <= whole
-        if least is not None and least + held > whole:
+        found = prover.inside(at, offset, held, whole)
+        proved = proved and found is True
+        if found is False:
             fits = False
-            far = f"{expr_text(offset)}" + ("" if const_int(offset) is not None else f", which is at least {least},")
             message = (
-                f"the window {dims_text(window)} at {dims_text(offsets)} reads {held} from {far} on the {axis} axis of MX scales "
-                f"{dims_text(shape)} with layout {layout.value}: past their end, although its valid region may be narrower"
+                f"the window {dims_text(window)} at {dims_text(offsets)} takes {held} from {expr_text(offset)} on the {axis} axis of MX "
+                f"scales {dims_text(shape)} with layout {layout.value}: past their end, although its valid region may be narrower"
             )
             bag.add("B116", message, at.place, "load a window of as many whole boxes as are there")
     return fits, fits and proved

@@ -58,8 +58,6 @@ class Prover(Protocol):
 
     #: what the prover can follow, for the help of a refusal
     forms: str
-    #: whether quotients may be rewritten where `exact` allows it
-    rewrites: bool
 
     def divisible(self, at: Where, e: Expr, by: int) -> Gap | None:
         """None where `e` is always a multiple of `by`."""
@@ -67,8 +65,8 @@ class Prover(Protocol):
     def non_negative(self, at: Where, e: Expr) -> Gap | None:
         """None where `e` is never negative."""
 
-    def bounds(self, at: Where, e: Expr) -> tuple[int | None, int | None]:
-        """The least and the greatest value that `e` may have, both included; None where none is known."""
+    def inside(self, at: Where, offset: Expr, size: int, extent: int) -> bool | None:
+        """Whether [offset, offset + size) lies in [0, extent): True always, False never, None where it is not known."""
 
-    def exact(self, at: Where, e: Expr) -> bool:
-        """True where no operation inside `e` wraps around at its width."""
+    def quotient(self, at: Where, e: Expr, by: int) -> Expr:
+        """`e // by` as an index, where `e` is proved to be a non-negative multiple of `by`."""

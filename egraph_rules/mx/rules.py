@@ -54,13 +54,7 @@ RULES = (
     _rule(
         "mx.offset.quotient",
         "e / d = FloorDiv(e, d), evaluated at the width of e",
-        "e is proved to be a non-negative multiple of d",
+        "e is proved to be a non-negative multiple of d; the rules of quotients find equal expressions of fewer operations",
         "e = -16 gives -1, and e = 24 gives 1 by floor where rows 24 to 39 are in two boxes",
-    ),
-    _rule(
-        "mx.offset.termwise",
-        "(16 * x + 16 * c + r) / 16 = x + c + r // 16",
-        "the quotient is as in mx.offset.quotient, no operation wraps on either side, and the right side has fewer operations",
-        "(x * 256) // 16 at x = 1 << 24 in INT32 is 0, x * 16 is 268435456",
     ),
 )

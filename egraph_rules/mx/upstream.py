@@ -14,7 +14,8 @@ from typing import TypeAlias
 
 from egraph_rules.index_calls import CallSite, arguments, call_sites, called
 from egraph_rules.mx.proofs import Gap, Where
-from pypto_ir.expr import Binary, Const, Expr, Var, const_int
+from pypto_ir.dtypes import DType
+from pypto_ir.expr import Binary, Cast, Const, Expr, Var, const_int, dtype_of, index
 from pypto_ir.stmt import Assign, Call, For, Function, FunctionCall, Program, Submit, Value, walk
 from pypto_ir.types import ScalarType
 
@@ -72,7 +73,6 @@ class UpstreamProver:
         "constants, scalar definitions, products, sums, differences (for the multiple only), quotients by a positive power of two, "
         "loops with constant start and step, tile.get_block_idx, tile.get_block_num, parameters that are proved at every call"
     )
-    rewrites = False
 
     def __init__(self, program: Program) -> None:
         self.scalars = ProgramScalars.of(program)
@@ -85,12 +85,18 @@ class UpstreamProver:
         proof = _Proof(self.scalars)
         return None if proof.non_negative(at.function.name, e, ()) else proof.gap
 
-    def bounds(self, at: Where, e: Expr) -> tuple[int | None, int | None]:
-        value = const_int(e)
-        return value, value
+    def inside(self, at: Where, offset: Expr, size: int, extent: int) -> bool | None:
+        value = const_int(offset)
+        return None if value is None else 0 <= value <= extent - size
 
-    def exact(self, at: Where, e: Expr) -> bool:
-        return False
+    def quotient(self, at: Where, e: Expr, by: int) -> Expr:
+        """The plain quotient, so that the offset is computed as it was and then divided. The narrower operand is cast, on a tie of widths
+        the offset keeps its type, and INDEX and INT64 need no cast."""
+        dtype = dtype_of(e)
+        if dtype is DType.UINT64:
+            return Binary("floordiv", e, Cast(index(by), dtype))
+        narrow = dtype is not None and dtype.bits < DType.INDEX.bits
+        return Binary("floordiv", Cast(e, DType.INDEX) if narrow else e, index(by))
 
 
 class _Proof:
