@@ -29,11 +29,12 @@ class FactProver:
         return self._gap(at, e, 1, ("sign", "range"))
 
     def _gap(self, at: Where, e: Expr, by: int, kinds: tuple[str, ...]) -> Gap | None:
-        found = self.facts.prove(at.function.name, e, by, at.statement).obstacle
+        proof = self.facts.prove(at.function.name, e, by, at.statement)
+        found = proof.obstacle
         if found is None or found.kind not in kinds:
             return None
         reason = "it may be too large for an index" if found.kind == "range" else None
-        return Gap(found.expr, found.function, str(found.fact), tuple(map(str, found.calls)), reason)
+        return Gap(found.expr, found.function, str(found.fact), tuple(map(str, found.calls)), reason, str(proof.fact))
 
     def inside(self, at: Where, offset: Expr, size: int, extent: int) -> bool | None:
         return self.facts.inside(at.function.name, offset, index(size), index(extent), at.statement)

@@ -36,21 +36,24 @@ _SITES = 4
 @dataclass(frozen=True, slots=True)
 class Gap:
     """Where a proof broke: the expression, the function whose names it has, the best that is known of it, and the calls that lead
-    there from the statement, the nearest first, in words. `reason` is what the prover cannot do."""
+    there from the statement, the nearest first, in words. `reason` is what the prover cannot do, `whole` what is known of all of the
+    offset."""
 
     expr: Expr | None
     function: str
     fact: str | None = None
     sites: tuple[str, ...] = ()
     reason: str | None = None
+    whole: str | None = None
 
     def __str__(self) -> str:
         found = f"{expr_text(self.expr)} of {self.function}" if self.expr is not None else f"an argument of {self.function}"
-        known = f", known is: {self.fact}" if self.fact else ""
+        known = f", which is {self.fact}" if self.fact else ""
+        whole = f"it is {self.whole}; " if self.whole and self.whole != self.fact else ""
         why = f" ({self.reason})" if self.reason else ""
         via = "".join(f", through {site}" for site in self.sites[:_SITES])
         via += f" and {len(self.sites) - _SITES} more" if len(self.sites) > _SITES else ""
-        return f"the proof breaks at {found}{why}{known}{via}"
+        return f"{whole}the proof breaks at {found}{known}{why}{via}"
 
 
 class Prover(Protocol):

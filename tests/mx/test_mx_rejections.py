@@ -137,7 +137,7 @@ def test_r8_both_axes_are_reported_at_once(policy: str) -> None:
 def test_r8_names_the_best_fact_of_what_broke_the_proof() -> None:
     before = incore([scales("s", 64, 4), scalar("n", range=(0, 7))], [scale_load("t", "s", ["n * 4 + 16", 0], [16, 2]), ret()])
     (d,) = mx_refused(before, "B108")
-    assert "multiple of 4" in d.message and "in [16, 44]" in d.message
+    assert "it is multiple of 4, in [16, 44]" in d.message and "at n of main, which is in [0, 7]" in d.message
 
 
 def test_r10_a_tensor_that_is_only_partly_valid() -> None:

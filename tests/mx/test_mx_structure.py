@@ -178,7 +178,8 @@ def test_facts_come_from_stamped_callers_too() -> None:
     )  # fmt: skip
     for policy in ("cheapest", "upstream"):
         after = blocked(program(inner, outer), policy=policy, without=["k"])
-        assert texts(after, "tile.load", 1, "k") == [["0", "row // 16", "0", "0", "0"]]
+        box = "1" if policy == "cheapest" else "row // 16"  # the facts know that every caller gives 16
+        assert texts(after, "tile.load", 1, "k") == [["0", box, "0", "0", "0"]]
 
 
 @pytest.mark.parametrize("attr", [{"dump_vars": [{"var": "s"}]}, {"deep": {"list": [{"var": "s"}, 3]}}])
