@@ -21,7 +21,7 @@ _FAMILIES = {
     "P": "Reading printed programs",
     "S": "Names and scopes",
     "T": "Types and ops",
-    "V": "The 2-D form and linear buffers",
+    "V": "The 2-D form, linear buffers and accumulators",
     "L": "Lowering",
     "B": "Boxes of MX scales",
     "M": "Memories of the target",

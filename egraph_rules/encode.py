@@ -12,8 +12,9 @@ from __future__ import annotations
 
 from egraph_rules.buffers import Versions, buffers, written
 from egraph_rules.engine import Commands
+from egraph_rules.entries import Encoded
 from egraph_rules.tables import Handover, StoreEntry
-from egraph_rules.values import Encoded, Values
+from egraph_rules.values import Values
 from pypto_ir.expr import Expr, Var
 from pypto_ir.ops.registry import Trait, find_op, type_of
 from pypto_ir.regions import NoWindow, partition_window
@@ -194,6 +195,8 @@ class _Encoder:
             c.fact("box", number)
         if len(call.args) == 3 and source.type.rank == target.type.rank > 2:
             c.fact("store-pages", number)
+        if len(call.args) == 3 and source.type.rank == target.type.rank == 2:
+            c.fact("store-bands", number)
 
 
 def yielded(block: Block) -> tuple[Expr, ...]:

@@ -19,10 +19,14 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from egraph_rules.resident import exceeds
+
 #: rule files in the order they are loaded; each but the first is a ruleset of its name, the second that of facts
-RULE_FILES = ("language", "facts", "flatten", "pages", "slices")
+RULE_FILES = ("language", "facts", "flatten", "pages", "slices", "products", "accumulators")
 #: those of index expressions, in an e-graph of their own
 INDEX_FILES = ("index_language", "index_facts", "quotients")
+#: growth of the e-graph in one batch above which the next batch is shorter
+_FAST = 2.0
 _RULES = Path(__file__).with_name("rules")
 
 
@@ -56,11 +60,13 @@ def rule_text(name: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """When saturation stops early: e-nodes, seconds, iterations."""
+    """When saturation stops early: e-nodes, seconds, iterations, MiB of the process. They are looked at between batches of rounds; a
+    batch is as long as the e-graph grows slowly."""
 
     nodes: int = 2_000_000
     seconds: float = 60.0
     iterations: int = 100_000
+    memory: int | None = None
 
 
 @dataclass(slots=True)
@@ -143,7 +149,7 @@ class Session:
         span = b.RustSpan("saturate", 0, 0)
         runs = [b.Run(span, b.RunConfig(name)) for name in self._rulesets[1:]]
         facts = b.Saturate(span, b.Run(span, b.RunConfig(self._rulesets[0])))
-        batch = 4
+        batch, before = 4, 0
         started, report = time.monotonic(), Report()
         while True:
             schedule = b.Repeat(span, batch, b.Sequence(span, [facts, *runs]))
@@ -164,9 +170,12 @@ class Session:
                 report.limit = f"{limits.seconds:g} s of saturation"
             elif report.iterations >= limits.iterations:
                 report.limit = f"{limits.iterations} iterations"
+            elif exceeds(limits.memory):
+                report.limit = f"{limits.memory} MiB"
             if report.limit:
                 break
-            batch = min(64, batch * 2)
+            fast = before and size > before * _FAST
+            batch, before = (max(1, batch // 4) if fast else min(64, batch * 2)), size
         report.rules_fired = {rule: count for rule, count in sorted(report.rules_fired.items()) if count}
         return report
 

@@ -12,7 +12,7 @@ from math import prod
 from pypto_ir.expr import const_int, index
 from pypto_ir.linear import normalize
 from pypto_ir.regions import collapse_contiguous, merged_valid
-from pypto_ir.types import Dims, TileType, same_dim, tile_type
+from pypto_ir.types import Dims, Memory, TileType, same_dim, tile_type
 
 Shape = tuple[int, ...]
 
@@ -37,6 +37,11 @@ def batch(shape: Shape) -> Shape:
     return tuple(d for d in shape[:-2] if d != 1)
 
 
+def columns(shape: Shape) -> Shape:
+    """All pages side by side: [2, 3, 16, 64] -> [16, 384], page b at columns b * 64."""
+    return (shape[-2], pages(shape) * shape[-1])
+
+
 def pages(shape: Shape) -> int:
     """How many pages: [2, 3, 16, 64] -> 6."""
     return prod(shape[:-2])
@@ -56,6 +61,22 @@ def whole(t: TileType) -> bool:
     return all(same_dim(v, d) for v, d in zip(t.valid, t.shape, strict=True))
 
 
+def packs_columns(t: TileType) -> bool:
+    """True for accumulators whose pages can stand side by side: the cube unit writes a page of whole 16 x 16 boxes of 4-byte elements at
+    full height, wherever its columns start (`spec/hardware.md` 4.4)."""
+    shape = t.static_shape
+    if shape is None or t.rank <= 2 or t.memory is not Memory.ACC or t.memref is not None:
+        return False
+    return pages(shape) > 1 and whole(t) and t.dtype.bytes == 4 and shape[-2] % 16 == 0 and shape[-1] % 16 == 0
+
+
+def has_row_windows(t: TileType) -> bool:
+    """True where runs of rows of the flat form have an address: in L0C those of one column of boxes only, or of a tile that the author
+    made 2-D."""
+    shape = t.static_shape
+    return t.memory is not Memory.ACC or t.rank <= 2 or (shape is not None and shape[-1] <= 16 and shape[-2] % 16 == 0)
+
+
 def region(t: TileType) -> Dims:
     """Valid rows and columns of the collapse, in normal form; meaningful where `rows_prefix` holds."""
     return tuple(normalize(e) for e in (merged_valid(t.valid) if t.rank > 2 else t.valid))
@@ -70,6 +91,13 @@ def flat_type(t: TileType) -> TileType:
     dims = tuple(index(d) for d in collapsed(shape))
     view = t.view and replace(t.view, valid=merged_valid(t.valid), stride=(), start_offset=None)
     return tile_type(dims, t.dtype, t.memory, view, t.memref)
+
+
+def columns_type(t: TileType) -> TileType:
+    """The type of all pages of an accumulator side by side."""
+    shape = t.static_shape
+    assert shape is not None, "the encoder refuses dynamic tiles"
+    return tile_type(tuple(map(index, columns(shape))), t.dtype, t.memory)
 
 
 def page_type(t: TileType) -> TileType:

@@ -12,8 +12,8 @@ from typing import Any
 from egraph_rules import forms
 from egraph_rules.encode import encode
 from egraph_rules.engine import Frozen, Limits, Report, engine
+from egraph_rules.entries import Encoded
 from egraph_rules.tables import Tables
-from egraph_rules.values import Encoded
 from pypto_ir.expr import Binary, Expr, index
 from pypto_ir.linear import normalize
 from pypto_ir.stmt import Function
@@ -21,7 +21,8 @@ from pypto_ir.stmt import Function
 #: constructors of nodes that may be chosen
 MACHINE = (
     "Leaf2", "Load2", "Create2", "Full2", "Op2", "Reshape2", "Reinterpret2", "Slice2", "Assemble2", "PackRows",
-    "LeafEach", "One", "RowsOf", "LoadEach", "CreateEach", "FullEach", "OpEach", "WithPages", "Spread",
+    "View2", "LoadIn2", "LeafCols", "AccCols",
+    "LeafEach", "One", "RowsOf", "ColsOf", "LoadEach", "LoadInEach", "CreateEach", "FullEach", "OpEach", "WithPages", "Spread",
     "Store2", "StoreEach",
 )  # fmt: skip
 _LISTS = ("Nil", "Data", "RowScalar", "ColVector", "Scratch", "FNil", "FArg")
@@ -40,8 +41,8 @@ class ENode:
 @dataclass(slots=True)
 class Graph:
     """Classes of machine nodes. `flat[n]` is the class of the flat form of value n (absent where nobody asked for it), `writes[n]`
-    that of store n, `families[n]` that of the pages of value n; `page_counts` says how many pages a family's class has, `shapes` are the
-    shape facts, `obstacles` the recorded reasons by class of the N-D value."""
+    that of store n, `families[n]` that of the pages of value n, `columns[n]` that of its pages side by side; `page_counts` says how many
+    pages a family's class has, `shapes` are the shape facts, `obstacles` the recorded reasons by class of the N-D value."""
 
     encoded: Encoded
     classes: dict[int, list[ENode]]
@@ -49,6 +50,7 @@ class Graph:
     flat: dict[int, int]
     writes: dict[int, int]
     families: dict[int, int]
+    columns: dict[int, int]
     page_counts: dict[int, int]
     shapes: dict[int, tuple[int, ...]]
     obstacles: dict[int, tuple[str, ...]]
@@ -94,6 +96,7 @@ def _graph(encoded: Encoded, frozen: Frozen, report: Report) -> Graph:
     carrier = {args[0]: output for args, output in rows.get("Flat", ())}
     shapes = {args[0]: shape for args, shape in rows.get("shape", ())}
     families = {args[0]: output for args, output in rows.get("Pages", ())}
+    columns = {args[0]: output for args, output in rows.get("Cols", ())}
     counts = {family: forms.pages(shapes[c]) for c, family in families.items() if c in shapes}
     counts.update({output: forms.pages(args[2]) for args, output in rows.get("Spread", ())})
     obstacles: dict[int, list[str]] = {}
@@ -106,6 +109,7 @@ def _graph(encoded: Encoded, frozen: Frozen, report: Report) -> Graph:
         {number: carrier[c] for number, c in values.items() if c in carrier},
         {args[0]: output for args, output in rows.get("write", ())},
         {number: families[c] for number, c in values.items() if c in families},
+        {number: columns[c] for number, c in values.items() if c in columns},
         counts,
         shapes,
         {value: tuple(sorted(reasons)) for value, reasons in obstacles.items()},

@@ -10,6 +10,7 @@ from collections.abc import Hashable
 from dataclasses import dataclass, field
 from typing import Generic, TypeAlias, TypeVar
 
+from egraph_rules.loads import ViewEntry
 from pypto_ir.expr import Expr
 from pypto_ir.stmt import Call, Keywords
 from pypto_ir.types import Dims, MemRef, TileType
@@ -121,4 +122,5 @@ class Tables:
     pages: Table[tuple[int, ...]] = field(default_factory=Table)
     positions: Table[Expr] = field(default_factory=Table)
     regions: Table[Dims] = field(default_factory=Table)
+    views: Table[ViewEntry] = field(default_factory=Table)
     kinds: Table[TileType] = field(default_factory=Table)

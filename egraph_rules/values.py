@@ -9,46 +9,31 @@ What a type says is stated once, however many values have it. Operands that rule
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-
 from egraph_rules import forms
-from egraph_rules.buffers import Buffers, Versions
+from egraph_rules.buffers import Versions
 from egraph_rules.engine import Commands
-from egraph_rules.tables import FillEntry, Handover, Hole, LeafEntry, LoadEntry, OpEntry, Tables
+from egraph_rules.entries import Encoded, Entries
+from egraph_rules.loads import boxed, flat_view, natural, row_of
+from egraph_rules.tables import FillEntry, LeafEntry, LoadEntry
 from pypto_ir.expr import Binary, Expr, Var, const_int, index
 from pypto_ir.linear import normalize
 from pypto_ir.ops.registry import OpDef, Role, ShapeRule, Trait, find_op
 from pypto_ir.regions import collapse_contiguous
-from pypto_ir.stmt import Call, Function, tuple_items
-from pypto_ir.types import Dims, TileType, same_dims
+from pypto_ir.stmt import Call, tuple_items
+from pypto_ir.types import Dims, Layout, Memory, TensorType, TileLayout, TileType, same_dims
 
 #: rank-preserving ops that work on the collapse although they are declared as structure: each row keeps its own valid columns
 _ROW_LOCAL = frozenset({"tile.fillpad", "tile.fillpad_inplace"})
 
 
-@dataclass(slots=True)
-class Encoded:
-    """A function in the e-graph: `numbers` of its tile values by name, `writes` of its stores by call identity (index of statement),
-    `carried` the names that a loop starts from."""
-
-    function: Function
-    buffers: Buffers
-    tables: Tables = field(default_factory=Tables)
-    numbers: dict[str, int] = field(default_factory=dict)
-    types: list[TileType] = field(default_factory=list)
-    stores: dict[int, int] = field(default_factory=dict)
-    handovers: list[Handover] = field(default_factory=list)
-    demanded: dict[str, None] = field(default_factory=dict)
-    carried: frozenset[str] = frozenset()
-
-
-class Values:
+class Values(Entries):
     """Numbers the tile values of a function and states what the e-graph is told of each: a term, and facts."""
 
     def __init__(self, out: Encoded, commands: Commands, versions: Versions) -> None:
-        self.out, self.tables, self.commands, self.versions = out, out.tables, commands, versions
+        super().__init__(out, commands, versions)
         self._shapes: dict[forms.Shape, None] = {}
-        self._entries: set[tuple[str, int]] = set()
+        #: values that come from ops on pages, which may have no flat form but one that is put together
+        self.by_pages: set[str] = set()
 
     def value(self, name: str) -> object:
         return self.commands.call("value", self.out.numbers[name])
@@ -68,6 +53,8 @@ class Values:
         c.fact("Flat", c.call("value", number))
         if t.rank > 2 and forms.pages(_static(t)) > 1 and forms.even_pages(t):
             c.fact("Pages", c.call("value", number))
+        if forms.packs_columns(t):
+            c.fact("Cols", c.call("value", number))
 
     def kind(self, t: TileType) -> int:
         """The number of a type; what it says of its values is stated once."""
@@ -85,16 +72,16 @@ class Values:
             c.fact("kind-even-pages", number)
         if forms.whole(t):
             c.fact("kind-whole", number)
+        if forms.packs_columns(t):
+            c.fact("kind-packs", number)
+        if t.memory is not Memory.ACC:
+            c.fact("kind-movable", number)
+        if t.effective_view.slayout is TileLayout.NONE_BOX:
+            c.fact("kind-row-major", number)
+        if forms.has_row_windows(t):
+            c.fact("kind-row-windows", number)
         c.set("flat-kind", number, number if t.rank <= 2 else self.kind(forms.flat_type(t)))
         return number
-
-    def once(self, what: str, number: int) -> bool:
-        """True the first time that a table entry is seen."""
-        key = (what, number)
-        if key in self._entries:
-            return False
-        self._entries.add(key)
-        return True
 
     def shape(self, shape: forms.Shape) -> None:
         """Shape arithmetic for a shape and what its carriers have."""
@@ -109,6 +96,9 @@ class Values:
         c.set("batch", shape, forms.batch(shape))
         if forms.pages(shape) > 1:
             c.fact("batched", shape)
+            c.set("columns", shape, forms.columns(shape))
+        else:
+            c.fact("single", shape)
         for width in (1, 2, 4, 8):
             if len(page) == 2 and page[0] * page[1] * width % 32 == 0:
                 c.fact("view-aligned", page, width)
@@ -120,6 +110,8 @@ class Values:
         assert isinstance(t, TileType)
         number = self.tables.leaves.number(LeafEntry(var.name, t, handover))
         self.define(var, self.commands.call("Leaf", number))
+        if handover is not None and not self.by_pages.isdisjoint(self.out.handovers[handover].sources):
+            self.note_pages(var)
         if t.rank <= 2 or handover is not None:
             self.commands.fact("handed-on", number)
         else:
@@ -127,7 +119,19 @@ class Values:
 
     # the statement of a value
 
+    def note_pages(self, var: Var) -> None:
+        self.by_pages.add(var.name)
+        self.commands.fact("by-pages", self.value(var.name))
+
     def assign(self, var: Var, value: Var | Call) -> None:
+        """A statement that gives a tile: the term of its value, and its facts."""
+        self.term(var, value)
+        names = {value.name} if isinstance(value, Var) else {e.name for e in value.args if isinstance(e, Var)}
+        swapped = isinstance(value, Call) and value.op == "tile.transpose"
+        if swapped or not self.by_pages.isdisjoint(names) or (isinstance(value, Call) and _declared(value.op).page_op is not None):
+            self.note_pages(var)
+
+    def term(self, var: Var, value: Var | Call) -> None:
         if isinstance(value, Var):
             self.define(var, self.value(value.name))
             return
@@ -167,6 +171,22 @@ class Values:
         self.define(var, c.call("Load", number))
         if self.once("load", number):
             c.set("load-shape", number, forms.collapsed(_static(var.type)))
+            self.source(number, call, var.type)
+
+    def source(self, number: int, call: Call, t: TileType) -> None:
+        """How a load reads its tensor: as it stands, in a 2-D view, or page by page only."""
+        c, shape = self.commands, _static(t)
+        if not boxed(t) or t.rank <= 2 or (isinstance(call.args[0].type, TensorType) and call.args[0].type.layout is Layout.NZ):  # type: ignore[union-attr]
+            c.fact("direct", number)
+            return
+        view = flat_view(call.args[0]) if natural(t) else None
+        if view is None:
+            # outer extents of 1 are all that the engine takes
+            c.fact("direct" if forms.pages(shape) == 1 else "by-page", number)
+            return
+        c.set("in-view", number, self.tables.views.number(view))
+        if collapse_contiguous(t.valid, call.args[0].type.shape):  # type: ignore[union-attr]
+            c.fact("one-window", number)
 
     def identity(self, var: Var) -> str | None:
         """The name of a fill that a loop carries: the carry takes its buffer, so that an equal fill must not share it."""
@@ -176,23 +196,6 @@ class Values:
         assert isinstance(var.type, TileType)
         number = self.tables.fills.number(FillEntry(_without_shape(call), var.type, identity))
         self.define(var, self.commands.call(constructor, number, _static(var.type)))
-
-    def op_entry(self, call: Call, t: TileType, keep: int | None = None) -> int:
-        """The table number of an op; `keep` cuts operands whose content the node itself holds (a shape)."""
-        template: list[Expr | Hole] = []
-        holes = 0
-        for e in call.args[:keep]:
-            if isinstance(e, Var) and e.name in self.out.numbers:
-                template.append(Hole(holes))
-                holes += 1
-            else:
-                template.append(e)
-        reads: tuple[tuple[str, int], ...] = ()
-        op = find_op(call.op)
-        for i in op.reads_memory if op else ():
-            if i < len(call.args):
-                reads += self.versions.of(call.args[i])
-        return self.tables.ops.number(OpEntry(call.op, tuple(template), call.kwargs, call.attrs, reads, t.memref))
 
     def op(self, var: Var, call: Call, op: OpDef) -> None:
         assert isinstance(var.type, TileType)
@@ -215,14 +218,17 @@ class Values:
             c.fact("commutes-pages", number)
         if op.shape is not ShapeRule.OTHER:
             c.fact("shape-rule", number, op.shape.value)
-        if op.name == "tile.transpose" and len(call.args) == 3 and var.type.rank == 2:
+        if op.page_op is not None:
+            self.paged(number, op.page_op, var)
+        if op.name == "tile.transpose":
             self.scratch(number, call, var)
 
     def low_rank(self, var: Var, call: Call) -> bool:
         """A 2-D op of 2-D tiles is its own machine form, whatever it does; a transpose is one only with its scratch tile."""
         if call.op == "tile.transpose" and len(call.args) == 3:
             return False
-        return all(t.rank <= 2 for t in self.tiles(var, call))
+        op = _declared(call.op)
+        return op.page_op in (None, op.name) and all(t.rank <= 2 for t in self.tiles(var, call))
 
     def all_valid(self, var: Var, call: Call) -> bool:
         """True where no tile of an op is cut: what works on flat order then works on the flat forms."""
@@ -233,19 +239,6 @@ class Values:
         assert isinstance(var.type, TileType)
         names = [e.name for e in call.args if isinstance(e, Var) and e.name in self.out.numbers]
         return [*(self.out.types[self.out.numbers[name]] for name in names), var.type]
-
-    def scratch(self, number: int, call: Call, var: Var) -> None:
-        """A transpose without its scratch tile: the entry with it, and a create of the operand's shape."""
-        entry = self.tables.ops[number]
-        source = call.args[0].type  # type: ignore[union-attr]
-        assert isinstance(source, TileType)
-        memory = source.memory.value if source.memory else "Vec"
-        create = Call("tile.create", (), (("dtype", source.dtype.value), ("target_memory", memory)))
-        kind = TileType(source.shape, source.dtype, source.memory)
-        fill = self.tables.fills.number(FillEntry(create, kind, f"{var.name}_tmp"))
-        wide = OpEntry(entry.op, (*entry.template, Hole(1)), entry.kwargs, entry.attrs, entry.reads, entry.memref)
-        self.commands.set("scratch-form", number, self.tables.ops.number(wide))
-        self.commands.set("scratch-id", number, fill)
 
     def positioned(self, call: Call) -> bool:
         """A slice or assemble whose offset is a literal tuple with one entry for each dim, so that it has a place in the collapse."""
@@ -285,9 +278,20 @@ class Values:
         number, c = self.op_entry(call, _static_type(var), keep=2), self.commands
         self.define(var, c.call("Assemble", number, self.arg(call, 0), self.arg(call, 1), row, col))
         c.fact("band" if collapse_contiguous(source.shape, target.shape) else "scattered", self.value(var.name))
+        self.window(var, target, box, offsets)
         covered = forms.page_offsets(shape, box, offsets)
         if covered is not None and target.dtype is source.dtype:
             c.set("page-map", self.value(var.name), self.tables.pages.number(covered))
+
+    def window(self, var: Var, packed: TileType, box: forms.Shape, offsets: Dims) -> None:
+        """Where a window of an accumulator stands when all pages stand side by side, if it lies in one page at its full height."""
+        if not forms.packs_columns(packed):
+            return
+        shape = _static(packed)
+        if forms.pages(box) == 1 and box[-2] == shape[-2] and const_int(offsets[-2]) == 0:
+            number = row_of((*offsets[:-2], index(0)), (*packed.shape[:-2], index(1)))
+            column = Binary("add", Binary("mul", number, index(shape[-1])), offsets[-1])
+            self.commands.set("window-at", self.value(var.name), self.place(column))
 
     def slice(self, var: Var, call: Call) -> None:
         source, offsets = _tile_of(call, 0), tuple_items(call.args[2])
@@ -301,6 +305,7 @@ class Values:
         self.define(var, c.call("Slice", number, self.arg(call, 0), window, row, col))
         if collapse_contiguous(var.type.shape, source.shape):
             c.fact("band", self.value(var.name))
+        self.window(var, source, window, offsets)
         if not call.kwargs and not call.attrs and var.type.memref is None and self.once("plain-window", number):
             c.fact("plain-window", number)
 

@@ -18,7 +18,9 @@ from extract.choice import Choice, Option, leaf_form, obligations, roots_of
 from extract.cycles import EPSILON, ZERO, Cycles, objective
 from extract.price import price
 from extract.target import Target
+from pypto_ir.expr import Var
 from pypto_ir.stmt import Block, For, Function, If, Scope, While
+from pypto_ir.types import TileType
 
 
 def lower_bound(graph: Graph, choice: Choice, target: Target, held: Mapping[int, tuple[float, ...]], default_trips: int) -> float:
@@ -63,7 +65,10 @@ def _unavoidable(graph: Graph, choice: Choice) -> dict[int, None]:
 
 
 def skeleton(function: Function) -> Function:
-    """The function without tile values and stores."""
+    """The function without tile values, stores, and what is handed on in a form of its own choosing."""
+
+    def stays(v: Var) -> bool:
+        return not isinstance(v.type, TileType) or v.type.rank <= 2
 
     def block(statements: Block) -> Block:
         kept = []
@@ -71,10 +76,13 @@ def skeleton(function: Function) -> Function:
             if is_value(s) or is_store(s):
                 continue
             match s:
-                case For(body=body) | While(body=body) | Scope(body=body):
+                case For(body=body, carries=carries) | While(body=body, carries=carries):
+                    s = replace(s, body=block(body), carries=tuple(c for c in carries if stays(c.var)))
+                case Scope(body=body):
                     s = replace(s, body=block(body))
-                case If(then=then, orelse=orelse):
-                    s = replace(s, then=block(then), orelse=None if orelse is None else block(orelse))
+                case If(then=then, orelse=orelse, results=results):
+                    orelse = None if orelse is None else block(orelse)
+                    s = replace(s, then=block(then), orelse=orelse, results=tuple(filter(stays, results)))
             kept.append(s)
         return tuple(kept)
 

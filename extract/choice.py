@@ -13,22 +13,33 @@ from typing import Literal, TypeAlias
 
 from egraph_rules import forms
 from egraph_rules.graph import ENode, Graph
-from egraph_rules.tables import FillEntry
+from egraph_rules.tables import FillEntry, StoreEntry
 from extract.cost import call_cost
 from extract.cycles import ZERO, Cycles
-from extract.machine import FAMILIES, fill_call, page_call, separate_pages, store_pages, tile_call
+from extract.machine import (
+    FAMILIES,
+    accumulation,
+    columns_of_page,
+    fill_call,
+    page_call,
+    separate_pages,
+    store_pages,
+    tile_call,
+    tuple_of,
+    typed,
+)
 from extract.target import Target
-from pypto_ir.expr import Expr, MakeTuple, Var, index
+from pypto_ir.expr import Expr, MakeTuple, Var, const_int, index
 from pypto_ir.linear import provably_equal
-from pypto_ir.ops.registry import OpError
-from pypto_ir.stmt import Call
-from pypto_ir.types import TileType, Type, UnknownType, same_dim
+from pypto_ir.ops.registry import OpError, type_of
+from pypto_ir.stmt import Call, tuple_items
+from pypto_ir.types import Memory, TileType, Type, UnknownType, same_dim, same_dims, tile_type, with_valid
 
 _LIMIT = 1e300
 
-#: the forms in which control flow hands a tile on: one flat tile, or a tile for every page
-Form: TypeAlias = Literal["flat", "pages"]
-FORMS: tuple[Form, ...] = ("flat", "pages")
+#: the forms in which control flow hands a tile on: one flat tile, a tile for every page, all pages side by side
+Form: TypeAlias = Literal["flat", "pages", "cols"]
+FORMS: tuple[Form, ...] = ("flat", "pages", "cols")
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,17 +97,24 @@ def _legal(graph: Graph, options: dict[int, list[Option]], h: int, form: Form) -
 
 def obligations(graph: Graph, h: int, form: Form) -> tuple[int, ...] | None:
     """What carrying handover h in a form obliges its sources to provide; None where some source has no such form."""
-    classes = graph.flat if form == "flat" else graph.families
+    classes = carriers(graph)[form]
     found = [classes.get(graph.encoded.numbers[name]) for name in graph.encoded.handovers[h].sources]
     return None if None in found else tuple(found)  # type: ignore[arg-type]
 
 
+def carriers(graph: Graph) -> dict[Form, dict[int, int]]:
+    """For each form the classes of the values that have it, by number."""
+    return {"flat": graph.flat, "pages": graph.families, "cols": graph.columns}
+
+
+_LEAF_FORMS: dict[str, Form] = {"Leaf2": "flat", "LeafEach": "pages", "LeafCols": "cols"}
+
+
 def leaf_form(graph: Graph, node: ENode) -> tuple[int, Form] | None:
     """The handover and form that a leaf node stands for, None for all other nodes and for leaves whose form is given."""
-    if node.name not in ("Leaf2", "LeafEach"):
-        return None
-    h = graph.tables.leaves[node.data[0]].handover
-    return None if h is None else (h, "flat" if node.name == "Leaf2" else "pages")
+    form = _LEAF_FORMS.get(node.name)
+    h = None if form is None else graph.tables.leaves[node.data[0]].handover
+    return None if form is None or h is None else (h, form)
 
 
 def with_option(graph: Graph, choice: Choice, c: int, number: int) -> Choice | None:
@@ -157,6 +175,8 @@ class _Search:
         self.expected = _expected(graph)
         self.types: dict[int, Type] = {}
         self.costs: dict[int, float] = {}
+        #: how many options of a class were found when it was settled
+        self.settled: dict[int, int] = {}
         self.found: dict[int, list[tuple[float, int, Option]]] = {}
         self.waiting: dict[int, list[tuple[int, int]]] = {}
         self.open: dict[tuple[int, int], int] = {}
@@ -178,7 +198,7 @@ class _Search:
             cost, c, _ = heapq.heappop(heap)
             if c in self.costs:
                 continue
-            self.costs[c] = cost
+            self.costs[c], self.settled[c] = cost, len(self.found[c])
             self.types[c] = min(self.found[c])[2].type
             for user, i in self.waiting.get(c, ()):
                 self.open[(user, i)] -= 1
@@ -198,8 +218,13 @@ class _Search:
         heapq.heappush(heap, (cost, c, i))
 
     def ranked(self) -> dict[int, list[Option]]:
-        """Options by cost. A node whose operands were settled after its class stays behind the chosen one."""
-        return {c: [option for _, _, option in sorted(found, key=lambda f: f[:2])] for c, found in self.found.items()}
+        """Options by cost. A node whose operands were settled after its class stays behind the chosen one, also where costs reach their
+        limit and are equal."""
+
+        def order(found: list[tuple[float, int, Option]]) -> list[Option]:
+            return [option for _, _, option in sorted(found, key=lambda f: f[:2])]
+
+        return {c: order(found[: self.settled[c]]) + order(found[self.settled[c] :]) for c, found in self.found.items()}
 
     def option(self, c: int, node: ENode) -> Option | None:
         """The node as an option, or None where the type rules refuse it or it makes another type than its class has."""
@@ -208,7 +233,7 @@ class _Search:
         except OpError:
             return None
         wanted, layout = self.expected.get(c) or (self.types.get(c), True)
-        if isinstance(made, TileType) and isinstance(wanted, TileType) and not _same(made, wanted, layout):
+        if isinstance(made, TileType) and isinstance(wanted, TileType) and not _same(_promised(made, wanted), wanted, layout):
             return None
         return Option(node, cycles, made)
 
@@ -220,12 +245,17 @@ class _Search:
                 return forms.flat_type(tables.leaves[node.data[0]].type), ZERO
             case "LeafEach":
                 return forms.page_type(tables.leaves[node.data[0]].type), ZERO
+            case "LeafCols":
+                return forms.columns_type(tables.leaves[node.data[0]].type), ZERO
+            case "AccCols":
+                return self.accumulated(node, operands)
             case "Store2":
                 entry = tables.stores[node.data[0]]
+                _check_drain(entry, operands[0])
                 return UnknownType(), self.call(Call("tile.store", (operands[0], *entry.call.args[1:]), entry.call.kwargs))
             case "StoreEach":
                 entry = tables.stores[node.data[0]]
-                pages = store_pages(entry.call, entry.tile)
+                pages = store_pages(entry.call, entry.tile, node.data[1])
                 one = Call("tile.store", (operands[0], MakeTuple(pages[0][0]), entry.call.args[2]), entry.call.kwargs)
                 return UnknownType(), self.call(one) * len(pages)
             case "PackRows":
@@ -237,6 +267,17 @@ class _Search:
             return made, self.call(call, made) * (self.graph.page_counts.get(c, 1) if separate_pages(graph, node) else 1)
         call, made = tile_call(graph, node, operands)
         return made, self.call(call, made)
+
+    def accumulated(self, node: ENode, operands: tuple[Expr, ...]) -> tuple[Type, Cycles]:
+        """For each page its window, the product into it, and the write-back."""
+        made, count = self.types[node.children[0]], self.graph.page_counts[node.children[1]]
+        assert isinstance(made, TileType)
+        shape, at = columns_of_page(made, count, 0)
+        window, window_type = typed(Call("tile.slice", (operands[0], tuple_of(*shape), at)))
+        product, page_type = accumulation(self.graph.tables.ops[node.data[0]], Var("window", window_type), operands[1:])
+        back, made = typed(Call("tile.assemble", (operands[0], Var("page", page_type), at)))
+        calls = ((window, window_type), (product, page_type), (back, made))
+        return made, sum((self.call(*c) for c in calls), ZERO) * count
 
     def packed(self, node: ENode, operands: tuple[Expr, ...]) -> tuple[Type, Cycles]:
         """A create and one assemble a page."""
@@ -251,6 +292,15 @@ class _Search:
 
     def call(self, call: Call, made: Type | None = None) -> Cycles:
         return call_cost(call, made or UnknownType(), self.target).cycles
+
+
+def _check_drain(entry: StoreEntry, source: Expr) -> None:
+    """Raise `OpError` where an accumulator would be stored through a box of several pages: the unit that drains it writes 2-D windows
+    (`spec/hardware.md` 4.5)."""
+    box = entry.window or (tuple_items(entry.call.args[3]) if len(entry.call.args) > 3 else None) or ()
+    t = type_of(source)
+    if isinstance(t, TileType) and t.memory is Memory.ACC and not all(const_int(d) == 1 for d in box[:-2]):
+        raise OpError("an accumulator is stored through 2-D windows")
 
 
 def pack_entry(page: TileType) -> FillEntry:
@@ -268,6 +318,13 @@ def _expected(graph: Graph) -> dict[int, tuple[TileType, bool]]:
         if t.static_shape is not None and (c not in result or t.rank <= 2):
             result[c] = (forms.flat_type(t), t.rank <= 2)
     return result
+
+
+def _promised(made: TileType, wanted: TileType) -> TileType:
+    """The type of a product as an N-D product promises it: fully valid, although cut operands leave rows or columns undefined."""
+    if made.memory is not Memory.ACC or not forms.whole(wanted) or not same_dims(made.shape, wanted.shape):
+        return made
+    return with_valid(tile_type(made.shape, made.dtype, made.memory, memref=made.memref), wanted.valid)
 
 
 def _same(a: TileType, b: TileType, layout: bool) -> bool:

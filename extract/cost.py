@@ -2,9 +2,9 @@
 
 `cycles("tile.load", (tensor, ..), tile [128, 256] FP16 in Mat, (), ascend910b)` is 836.4 cycles of MTE2 and 3
 of S, the issue. The price depends on the types of operands and result alone, so that a candidate can be
-priced before it is a statement, and it is remembered. Every op has a price above zero: views and creates take
-a cycle of S, an op of which nothing is known takes the fallback of `spec/hardware.md` 3, a declared op of no
-family takes that of its trait.
+priced before it is a statement, and it is remembered. Every op but a window of L0C has a price above zero: views
+and creates take a cycle of S, an op of which nothing is known takes the fallback of `spec/hardware.md` 3, a
+declared op of no family takes that of its trait.
 
 Prices are additive: the start of a vector stream, which the first instruction of a stream pays and those
 behind it do not, is no part of them. What every instruction pays is its issue on S. The window of a load or
@@ -18,7 +18,7 @@ from dataclasses import replace
 from functools import lru_cache
 
 from extract import cycles_vector as vector
-from extract.cycles import Cycles
+from extract.cycles import ZERO, Cycles
 from extract.cycles_cube import is_product, product
 from extract.extent import Extent, extent
 from extract.moves import Cost, fallback, fill_mat, scalar, together, transfer, vector_copy
@@ -57,6 +57,8 @@ def call_cost(call: Call, result: Type, target: Target) -> Cost:
 @lru_cache(maxsize=1 << 16)
 def cost(op: str, operands: tuple[Type, ...], result: Type, kwargs: Keywords, target: Target) -> Cost:
     """The price of one op: cycles per pipe and bytes per channel."""
+    if _folds(op, operands):
+        return Cost(ZERO)
     if op in _SCALAR:
         return scalar()
     tiles = tuple(extent(t) if isinstance(t, TileType) else None for t in operands)
@@ -94,6 +96,13 @@ def cost(op: str, operands: tuple[Type, ...], result: Type, kwargs: Keywords, ta
     return _by_trait(op, operands, tiles, made, target)
 
 
+def _folds(op: str, operands: tuple[Type, ...]) -> bool:
+    """True for windows of an accumulator and the write-backs into it: the first is an operand of the product that writes it, the second a
+    copy to where the page is (`spec/flatten.md` 8.5)."""
+    tiles = [t.memory for t in operands if isinstance(t, TileType)]
+    return op in ("tile.slice", "tile.assemble") and bool(tiles) and all(m is Memory.ACC for m in tiles)
+
+
 def _memory(made: Extent | None, kwargs: Keywords) -> Memory:
     """Where a result lies: its type's memory, else the one asked for, else Vec."""
     if made and made.memory:
@@ -108,11 +117,8 @@ def _boxed_as(moved: Extent, made: Extent) -> Extent:
 
 
 def _assemble(into: Extent, part: Extent, target: Target) -> Cost:
-    """A copy of the written part, or a scalar cycle in L0C: there a write-back names the window that was just
-    updated."""
+    """A copy of the written part."""
     source, to = part.memory or Memory.VEC, into.memory or Memory.VEC
-    if source is Memory.ACC and to is Memory.ACC:
-        return scalar()
     if source is Memory.VEC and to is Memory.VEC:
         return vector_copy(part, target, whole_rows=part.valid_cols == into.cols)
     return transfer(source, to, part, target)

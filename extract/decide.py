@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from math import inf
 
+from egraph_rules.resident import exceeds
 from extract.choice import Choice
 from extract.exact import realized, solve
 from extract.parts import parts, rest
-from extract.plan import greedy
+from extract.plan import greedy_choices
 from extract.problem import Problem
-from extract.search import search
+from extract.search import NODES, search
 
 #: seconds for the solver unless told otherwise
 SOLVE_SECONDS = 5.0
@@ -19,62 +21,98 @@ SOLVE_SECONDS = 5.0
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """Chosen candidates, what they cost, a lower bound of every choice, and how that was found: optimal, bounded or heuristic."""
+    """Chosen candidates, what they cost, a lower bound of every choice, and how that was found: optimal, bounded, or infeasible
+    where it is proved that there is no choice. `limit` is the limit that ended the search for a better one, if any did."""
 
     chosen: list[int]
     cost: float
     bound: float
     proof: str
     greedy_cost: float
+    limit: str | None = None
 
 
-def decide(problem: Problem, choices: list[Choice], bound: float, seconds: float = SOLVE_SECONDS) -> Decision:
-    """The cheapest choice that can be found in time; `choices` are greedy ones to start from, `bound` is a lower bound that is known."""
-    start, cost = _start(problem, choices)
+@dataclass(frozen=True, slots=True)
+class ChoiceLimits:
+    """When a proof stops early: seconds, partial choices of branch and bound, MiB that the process may take."""
+
+    seconds: float = SOLVE_SECONDS
+    nodes: int = NODES
+    memory: int | None = None
+
+
+def decide(
+    problem: Problem,
+    choices: list[Choice],
+    bound: float,
+    limits: ChoiceLimits,
+    known: Sequence[list[int]] = (),
+) -> Decision:
+    """The cheapest choice that can be found in time; `choices` are greedy ones to start from, `known` are candidates of others, `bound`
+    is a lower bound that is known."""
+    start, cost = _start(problem, choices, known)
     if cost < inf and cost - bound <= 1e-9 * max(1.0, cost):
         return Decision(start, cost, min(bound, cost), "optimal", cost)
     pieces = parts(problem)
     if len(pieces) == 1:
-        return _decide_part(problem, start, cost, bound, seconds)
-    deadline = time.monotonic() + seconds
+        return _decide_part(problem, start, cost, bound, limits)
+    deadline = time.monotonic() + limits.seconds
     chosen: list[int] = []
-    least = rest(problem, pieces)
+    least, limit = rest(problem, pieces), None
     for piece in pieces:
         members = {i for group in piece.by_class.values() for i in group}
         own = [i for i in start if i in members]
-        found = _decide_part(piece, own, piece.cost(own) if own or not piece.roots else inf, 0.0, max(0.0, deadline - time.monotonic()))
+        left = replace(limits, seconds=max(0.0, deadline - time.monotonic()))
+        found = _decide_part(piece, own, piece.cost(own) if own or not piece.roots else inf, 0.0, left)
         if found.cost == inf:
-            return Decision(start, cost, min(bound, cost), "bounded", cost)
+            proof = found.proof if found.proof == "infeasible" else "bounded"
+            return Decision(start, cost, min(bound, cost), proof, cost, found.limit)
         chosen += found.chosen
         least += found.bound
+        limit = limit or found.limit
     total = problem.cost(chosen)
     least = min(total, max(bound, least))
     optimal = total - least <= 1e-9 * max(1.0, total)
-    return Decision(chosen, total, total if optimal else least, "optimal" if optimal else "bounded", cost)
+    return Decision(chosen, total, total if optimal else least, "optimal" if optimal else "bounded", cost, None if optimal else limit)
 
 
-def _decide_part(problem: Problem, start: list[int], cost: float, bound: float, seconds: float) -> Decision:
+def _decide_part(problem: Problem, start: list[int], cost: float, bound: float, limits: ChoiceLimits) -> Decision:
     """Branch and bound, then the solver, on a problem that hangs together."""
-    first = cost
-    found = search(problem, start, cost)
+    first, limit = cost, None
+    found = search(problem, start, cost, limits.nodes)
     start, cost = found.chosen, found.cost
-    if found.complete and cost < inf:
+    if found.complete:
+        if cost == inf:
+            return Decision([], inf, inf, "infeasible", first)
         bound = cost
     if cost == inf or cost - bound > 1e-9 * max(1.0, cost):
-        solution = solve(problem, seconds, start or None)
+        if limits.seconds <= 0 or exceeds(limits.memory):
+            return Decision(start, cost, min(bound, cost), "bounded", first, _limit(limits, 0.0))
+        begun = time.monotonic()
+        solution = solve(problem, limits.seconds, start or None, limits.memory)
         if solution is not None:
+            if solution.cost == inf:
+                return Decision([], inf, inf, "infeasible", first)
             bound = max(bound, solution.bound)
             if solution.cost < cost - 1e-9:
                 start, cost = list(solution.chosen), solution.cost
+        if solution is None or not solution.optimal:
+            limit = _limit(limits, time.monotonic() - begun)
     optimal = cost < inf and cost - bound <= 1e-9 * max(1.0, cost)
-    return Decision(start, cost, min(bound, cost), "optimal" if optimal else "bounded", first)
+    return Decision(start, cost, min(bound, cost), "optimal" if optimal else "bounded", first, None if optimal else limit)
 
 
-def _start(problem: Problem, choices: list[Choice]) -> tuple[list[int], float]:
-    """The cheapest of the greedy choices that can be carried out; empty where none can."""
+def _limit(limits: ChoiceLimits, spent: float) -> str:
+    """The limit that stopped the solver after so many seconds."""
+    if limits.memory is not None and spent < 0.9 * limits.seconds:
+        return f"{limits.memory} MiB"
+    return "the seconds of the choice"
+
+
+def _start(problem: Problem, choices: list[Choice], known: Sequence[list[int]]) -> tuple[list[int], float]:
+    """The cheapest of the choices at hand that can be carried out; empty where none can."""
     best: tuple[list[int], float] = ([], inf)
-    for choice in choices:
-        chosen = greedy(problem, choice)
+    for chosen in (*known, *greedy_choices(problem, choices)):
         if len(realized(problem, chosen)) == len(chosen):
             cost = problem.cost(chosen)
             if cost < best[1]:

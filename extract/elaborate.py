@@ -16,10 +16,22 @@ from egraph_rules import forms
 from egraph_rules.buffers import Versions
 from egraph_rules.graph import ENode, Graph
 from extract.choice import Choice, Option, pack_entry
-from extract.machine import fill_call, page_call, separate_pages, tile_call, tuple_of, typed
+from extract.machine import (
+    LEAVES,
+    LOADS,
+    OF_WHOLE,
+    accumulation,
+    columns_of_page,
+    fill_call,
+    page_call,
+    separate_pages,
+    tile_call,
+    tuple_of,
+    typed,
+    written_operands,
+)
 from extract.names import Names
 from extract.plan import Plan
-from extract.problem import written_operands
 from pypto_ir.expr import Expr, Var, variables
 from pypto_ir.ops.registry import OpError
 from pypto_ir.stmt import Assign, Call, Eval, Return, Stmt, Yield, definitions, value_exprs, walk
@@ -62,10 +74,12 @@ class Elaborator:
         self.here: Stmt | None = None
         self.comment: list[str] = []
         self.made: list[Callable[[], None]] = []
+        #: the class that every name was written for
+        self.origins: dict[str, int] = {}
         self.authors: dict[int, list[str]] = {}
         leaves = {leaf.name for leaf in graph.tables.leaves.items}
         for name, number in self.encoded.numbers.items():
-            for c in (graph.flat.get(number), graph.families.get(number)):
+            for c in (graph.flat.get(number), graph.columns.get(number), graph.families.get(number)):
                 if c is not None and name not in leaves:
                     self.authors.setdefault(c, []).append(name)
         self.statements = {s.target.name: s for s in walk(function.body) if isinstance(s, Assign)}
@@ -81,6 +95,12 @@ class Elaborator:
         number = self.encoded.numbers.get(var.name)
         if number is not None and number in self.graph.flat:
             frame.tiles[self.graph.flat[number]] = var
+
+    def hold(self, var: Var, c: int) -> None:
+        """Make a name visible in the innermost region as the tile of a class."""
+        self.frames[-1].names.add(var.name)
+        self.names.own(var.name)
+        self.frames[-1].tiles[c] = var
 
     def sees(self, e: Expr) -> bool:
         return all(any(v.name in f.names for f in self.frames) or v.name in self.free for v in variables(e))
@@ -152,15 +172,18 @@ class Elaborator:
         self.check(node)
         if node.name == "PackRows":
             return self.pack(instance, node)
+        if node.name == "AccCols":
+            return self.accumulate(instance, node)
         operands = tuple(self.tile(self.operand(instance, child)) for child in node.children)
         call, made = tile_call(self.graph, node, operands)
-        return self.assign(self.name(c), call, made, c)
+        tensor = self.graph.tables.views[node.data[0]].tensor.name if node.name == "View2" else None
+        return self.assign(self.names.derived(tensor, "2d") if tensor else self.name(c), call, made, c)
 
     def check(self, node: ENode) -> None:
         """Raise `NotAvailable` for a leaf that this point does not see, and for a load from a buffer that was written since."""
-        if node.name in ("Leaf2", "LeafEach"):
+        if node.name in LEAVES:
             raise NotAvailable(self.graph.tables.leaves[node.data[0]].name)
-        if node.name in ("Load2", "LoadEach"):
+        if node.name in LOADS:
             entry = self.graph.tables.loads[node.data[0]]
             if not self.current(entry.reads, entry.call.args[0]):
                 raise NotAvailable("the buffer was written since")
@@ -181,6 +204,25 @@ class Elaborator:
             packed = self.assign(name, call, made, c)
         return packed
 
+    def accumulate(self, instance: Instance, node: ENode) -> Var:
+        """Add a product to every page of an accumulator: slice its columns, accumulate into them, write them back where they are."""
+        c, entry = instance[0], self.graph.tables.ops[node.data[0]]
+        packed = self.tile(self.operand(instance, node.children[0]))
+        families = [self.operand(instance, child) for child in node.children[1:]]
+        count = self.graph.page_counts[node.children[1]]
+        for number in range(count):
+            operands = tuple(self.page(family, number) for family in families)
+            assert isinstance(packed.type, TileType)
+            shape, at = columns_of_page(packed.type, count, number)
+            call, made = typed(Call("tile.slice", (packed, tuple_of(*shape), at)))
+            window = self.assign(self.names.derived(self.hint(c), f"window{number}"), call, made, c)
+            call, made = accumulation(entry, window, operands)
+            page = self.assign(self.names.derived(self.hint(c), f"page{number}"), call, made, c)
+            call, made = typed(Call("tile.assemble", (packed, page, at)))
+            name = self.name(c) if number == count - 1 else self.names.derived(self.hint(c), f"after{number}")
+            packed = self.assign(name, call, made, c)
+        return packed
+
     def page(self, instance: Instance, number: int) -> Var:
         """Page `number` of a family, emitted with what it reads where nobody emitted it yet."""
         wanted = self.source(instance, number)
@@ -191,7 +233,7 @@ class Elaborator:
                 stack.pop()
                 continue
             node = self.node(top)
-            if node.name in ("RowsOf", "One"):
+            if node.name in OF_WHOLE:
                 operands: tuple[Expr, ...] = (self.tile(self.operand(top, node.children[0])),)
             else:
                 reads = [self.source(self.operand(top, child), at) for child in node.children]
@@ -240,7 +282,9 @@ class Elaborator:
                     return frame.equal[shared]
         call, made = page_call(self.graph, node, number, operands)
         # a page cut from a whole tile belongs to its reader, any other page to the value that it is a part of
-        var = self.assign(self.names.derived(self.hint(c), str(number)), call, made, None if node.name == "RowsOf" else c)
+        cut = node.name in ("RowsOf", "ColsOf")
+        var = self.assign(self.names.derived(self.hint(c), str(number)), call, made, None if cut else c)
+        self.origins[var.name] = c
         self.remember(self.frames[-1].equal, shared, var)
         return var
 
@@ -258,6 +302,8 @@ class Elaborator:
         here = self.here
         named = isinstance(here, Assign) and here.target.name == name
         self.put(Assign((var,), call, source.loc if source else None, here.comment if named and here else None))
+        if c is not None:
+            self.origins[name] = c
         frame = self.frames[-1]
         frame.names.add(name)
 

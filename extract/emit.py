@@ -18,11 +18,11 @@ from egraph_rules import forms
 from egraph_rules.buffers import EVERYTHING, written
 from egraph_rules.encode import is_store, is_value
 from egraph_rules.graph import Graph
-from extract.choice import Choice, Form
+from extract.choice import Choice, Form, carriers
 from extract.elaborate import Elaborator, Frame, Instance, NotAvailable
 from extract.machine import store_pages
 from extract.plan import Plan
-from pypto_ir.expr import Expr, MakeTuple, Var, transform
+from pypto_ir.expr import Expr, MakeTuple, Var, const_int, transform
 from pypto_ir.linear import provably_equal
 from pypto_ir.stmt import (
     Assign,
@@ -46,21 +46,25 @@ from pypto_ir.stmt import (
     Yield,
     terminator,
 )  # fmt: skip
-from pypto_ir.types import TileType, same_dim, with_valid
+from pypto_ir.types import Dims, Memory, TensorType, TileType, same_dim, with_valid
 
 __all__ = ["NotAvailable", "emit"]
 
 
-def emit(graph: Graph, choice: Choice, plan: Plan) -> Function:
-    """The function that a plan stands for. Raises `NotAvailable` where no option of a class can be emitted at its place."""
-    return _Emitter(graph, choice, plan).function()
+def emit(graph: Graph, choice: Choice, plan: Plan, origins: dict[str, int] | None = None) -> Function:
+    """The function that a plan stands for; `origins` is filled with the class that every emitted tile was written for. Raises
+    `NotAvailable` where no option of a class can be emitted at its place."""
+    emitter = _Emitter(graph, choice, plan)
+    if origins is not None:
+        emitter.at.origins = origins
+    return emitter.function()
 
 
 class _Emitter:
     def __init__(self, graph: Graph, choice: Choice, plan: Plan) -> None:
         self.graph, self.plan, self.encoded, self.regions = graph, plan, graph.encoded, plan.regions
         self.at = Elaborator(graph, choice, plan)
-        self.late_loads = [(c, r) for (c, r), option in plan.options.items() if option.node.name == "LoadEach"]
+        self.late_loads = [(c, r) for (c, r), option in plan.options.items() if option.node.name in ("LoadEach", "LoadInEach")]
         self.handover = {name: h for h, item in enumerate(self.encoded.handovers) for name in item.names}
         #: for the block at hand, the handover that each yielded value goes into
         self.yields: list[list[int | None]] = [[]]
@@ -94,10 +98,10 @@ class _Emitter:
             self.whole((due, at.region))
         if is_value(s):
             assert isinstance(s, Assign)
-            before = len(at.out)
-            c = self.graph.flat.get(self.encoded.numbers[s.target.name])
-            if c is not None and self.plan.places.get((c, at.region)) == position and at.visible((c, at.region)) is None:
-                at.produce((c, at.region))
+            before, number = len(at.out), self.encoded.numbers[s.target.name]
+            for c in (self.graph.flat.get(number), self.graph.columns.get(number)):
+                if c is not None and self.plan.places.get((c, at.region)) == position and at.visible((c, at.region)) is None:
+                    at.produce((c, at.region))
             if len(at.out) == before and s.comment:
                 at.comment.append(s.comment)
             return
@@ -187,7 +191,7 @@ class _Emitter:
             return [("flat", 0)]
         family = self.graph.families.get(self.encoded.numbers[self.encoded.handovers[h].names[0]])
         pages = range(self.graph.page_counts.get(family, 1)) if family is not None else ()
-        return [part for form in self.plan.forms[h] for part in ([(form, 0)] if form == "flat" else [(form, b) for b in pages])]
+        return [part for form in self.plan.forms[h] for part in ([(form, b) for b in pages] if form == "pages" else [(form, 0)])]
 
     def width(self, h: int | None) -> int:
         return len(self.parts(h))
@@ -198,10 +202,11 @@ class _Emitter:
             return [self.expr(e)]
         assert isinstance(e, Var)
         number = self.encoded.numbers[e.name]
+        classes = carriers(self.graph)
         return [
-            self.at.tile(self.at.serving(self.graph.flat[number]))
-            if form == "flat"
-            else self.at.page(self.at.serving(self.graph.families[number]), b)
+            self.at.page(self.at.serving(classes[form][number]), b)
+            if form == "pages"
+            else self.at.tile(self.at.serving(classes[form][number]))
             for form, b in self.parts(h)
         ]
 
@@ -214,12 +219,20 @@ class _Emitter:
                 tile = isinstance(var.type, TileType) and isinstance(value, Var) and isinstance(value.type, TileType)
                 result.append(_retyped(var.name, value, forms.flat_type(var.type)) if tile else var)  # type: ignore[arg-type]
                 at.bind(result[-1])
+                if tile and self.encoded.numbers[var.name] in self.graph.flat:
+                    at.origins[var.name] = self.graph.flat[self.encoded.numbers[var.name]]
+            elif form == "cols":
+                assert isinstance(var.type, TileType)
+                name = at.names.own(var.name) or at.names.derived(var.name, "cols")
+                result.append(_retyped(name, value, forms.columns_type(var.type)))
+                at.origins[name] = self.graph.columns[self.encoded.numbers[var.name]]
+                at.hold(result[-1], at.origins[name])
             else:
                 name = at.names.derived(var.name, str(b))
                 assert isinstance(var.type, TileType)
                 result.append(_retyped(name, value, forms.page_type(var.type)))
                 at.bind(result[-1])
-                family = self.graph.families[self.encoded.numbers[var.name]]
+                family = at.origins[name] = self.graph.families[self.encoded.numbers[var.name]]
                 at.frames[-1].pages[((family, at.frames[-1].region), b)] = result[-1]
         return result
 
@@ -234,14 +247,15 @@ class _Emitter:
         call = entry.call
         if node.name == "Store2":
             source = at.tile(at.operand(write, node.children[0]))
-            box = () if entry.window is None else (MakeTuple(entry.window),)
+            box = () if entry.window is None else (MakeTuple(_box(source, call, entry.window)),)
             at.put(replace(s, value=replace(call, args=(source, *call.args[1:], *box))))
         else:
             target = call.args[2]
-            pages = store_pages(call, entry.tile)
+            pages = store_pages(call, entry.tile, node.data[1])
             for page, (offsets, window) in enumerate(pages):
                 source = at.page(at.operand(write, node.children[0]), page)
-                stored = replace(call, args=(source, MakeTuple(offsets), target, MakeTuple(window)))
+                box = () if window is None else (MakeTuple(_box(source, call, window)),)
+                stored = replace(call, args=(source, MakeTuple(offsets), target, *box))
                 if page == len(pages) - 1 or isinstance(s, Eval):
                     at.put(replace(s, value=stored, comment=s.comment if page == len(pages) - 1 else None))
                 else:
@@ -302,6 +316,18 @@ class _Emitter:
         if value is None or isinstance(value, int | float | str):
             return value
         return self.expr(value)
+
+
+def _box(source: Var, call: Call, window: Dims) -> Dims:
+    """The window of a store; that of a product whose operands are cut is smaller than its type promised (`spec/flatten.md` section 6)."""
+    target = call.args[2]
+    assert isinstance(source.type, TileType) and isinstance(target, Var) and isinstance(target.type, TensorType)
+    valid = source.type.valid
+    if source.type.memory is not Memory.ACC or not all(const_int(d) == 1 for d in window[:-2]):
+        return window
+    if all(same_dim(a, b) or provably_equal(a, b) for a, b in zip(valid, window[-2:], strict=True)):
+        return window
+    return (*window[:-2], *valid)
 
 
 def _retyped(name: str, value: Expr, wanted: TileType) -> Var:

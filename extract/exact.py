@@ -2,25 +2,31 @@
 
 A variable for every candidate; every root and every demand of a chosen candidate has a server; a region costs its trips times the most
 loaded pipe and a share of all pipes. What would be made of itself (a flat tile packed from pages that are rows of that tile) is cut off
-when it shows up: some member of such a circle must be served from outside.
+when it shows up: some member of such a circle must be served from outside. Cuts and capacity rows are constraints like all others.
 """
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass
-from math import inf
+from fractions import Fraction
+from math import floor, inf
 from typing import Any
 
-from extract.cycles import EPSILON
+from extract.cuts import Link, Row
+from extract.cycles import EPSILON, GRID, Cycles
 from extract.problem import Problem
 
-#: cycles are multiples of 1/1024; trips of branch arms are multiples of a power of two
-_UNIT = 1024
+#: the solver's sums stay below this: it counts in 64 bits
+_MOST = 1 << 60
+#: seconds below which the solver is not started
+_LEAST = 0.01
 
 
 @dataclass(frozen=True, slots=True)
 class Solution:
-    """Chosen candidates, their cost recomputed exactly, a lower bound of every choice, and whether the two meet."""
+    """Chosen candidates, their cost recomputed exactly, a lower bound of every choice, and whether the two meet; an infinite cost
+    where it is proved that there is no choice."""
 
     chosen: tuple[int, ...]
     cost: float
@@ -28,12 +34,14 @@ class Solution:
     optimal: bool
 
 
-def solve(problem: Problem, seconds: float, start: list[int] | None = None) -> Solution | None:
-    """The best choice within a time limit, or None where none was found; `start` is a choice to improve on."""
+def solve(problem: Problem, seconds: float, start: list[int] | None = None, memory: int | None = None) -> Solution | None:
+    """The best choice within a time limit, or None where none was found; `start` is a choice to improve on, `memory` the MiB that the
+    process may take."""
+    begun = time.monotonic()
     model = Model(problem)
     if start is not None:
         model.hint(start)
-    return model.solve(seconds)
+    return model.solve(seconds - (time.monotonic() - begun), memory)
 
 
 def realized(problem: Problem, chosen: list[int]) -> list[int]:
@@ -83,74 +91,126 @@ def circles(problem: Problem, chosen: list[int], order: list[int]) -> list[list[
 
 
 class Model:
-    """The problem as a CP-SAT model, which can be solved again after choices were ruled out."""
+    """The problem as a CP-SAT model, which can be solved again after circles were ruled out."""
 
     def __init__(self, problem: Problem) -> None:
         from ortools.sat.python import cp_model
 
         self.cp, self.problem = cp_model, problem
         self.model = cp_model.CpModel()
-        self.take = [self.model.new_bool_var(f"y{i}") for i in range(len(problem.candidates))]
+        self.live = sorted(i for members in problem.by_class.values() for i in members)
+        self.take = {i: self.model.new_bool_var(f"y{i}") for i in self.live}
+        self.extras: list[tuple[Any, int, Cycles]] = []
         for d in problem.roots:
             self.model.add_bool_or([self.take[j] for j in problem.servers(d)])
-        live = {i for members in problem.by_class.values() for i in members}
-        for i, k in enumerate(problem.candidates):
-            if i not in live:
-                self.model.add(self.take[i] == 0)
-                continue
+        for i in self.live:
+            k = problem.candidates[i]
             for d in (*k.demands, *k.obligations):
                 self.model.add_bool_or([self.take[j] for j in problem.servers(d) if j != i] + [self.take[i].negated()])
         instances: dict[tuple[int, int], list[int]] = {}
-        for i, k in enumerate(problem.candidates):
+        for i in self.live:
+            k = problem.candidates[i]
             instances.setdefault((k.c, k.region), []).append(i)
         for (c, _), members in instances.items():
             # a region makes a class in one way; what is handed on may take both forms
             if c >= 0 and len(members) > 1:
                 self.model.add_at_most_one(self.take[i] for i in members)
+        self.add_conditions()
         self.scale = self.objective()
+
+    # what is known of choices
+
+    def add_conditions(self) -> None:
+        for cut in self.problem.conditions.cuts:
+            escapes = [self.take[i].negated() for i in cut.chosen] + [self.take[i] for i in cut.absent]
+            if cut.extra is None:
+                self.model.add_bool_or(escapes)
+            else:
+                held = self.model.new_bool_var("")
+                self.model.add_bool_or([*escapes, held])
+                self.extras += [(held, region, cycles) for region, cycles in cut.extra]
+        for row in self.problem.conditions.rows:
+            self.add_row(row)
+
+    def add_row(self, row: Row) -> None:
+        """A variable for every tile that may be live at the point, which is so where a reader keeps it live."""
+        live: dict[int, Any] = {}
+        for need in row.needs:
+            live[need.candidate] = held = self.model.new_bool_var("")
+            for link in need.readers:
+                self.model.add_bool_or([held, self.take[need.candidate].negated(), *self.unless(link)])
+            for link in need.parts:
+                if link.user in live:
+                    self.model.add_bool_or([held, self.take[need.candidate].negated(), live[link.user].negated(), *self.unless(link)])
+        self.model.add(sum(need.size * live[need.candidate] for need in row.needs) <= row.capacity)
+
+    def unless(self, link: Link) -> list[Any]:
+        """What may hold instead of a link."""
+        read = [] if link.user is None else [self.take[link.user].negated()]
+        return read + [self.take[j] for j in link.others]
 
     def objective(self) -> float:
         """Minimise the cost in whole units; gives what one unit is worth. Candidates that the author did not place cost a last bit, so
-        that ties keep the author's program."""
-        problem = self.problem
-        in_region: dict[int, list[int]] = {}
-        for i, k in enumerate(problem.candidates):
-            in_region.setdefault(k.region, []).append(i)
-        fractions = max((_denominator(r.trips) for r in problem.regions.items), default=1)
-        share = round(1 / EPSILON)
-        tie = 1 + sum(not k.own for k in problem.candidates)
+        that ties keep the author's program. Where the sums would need more than 64 bits, weights are rounded down: the solver's bound is
+        one still, and the cost of what it finds is computed anew."""
+        problem, weights = self.problem, self.weights()
+        in_region: dict[int, list[tuple[Any, list[int]]]] = {}
+        for var, r, cycles in [
+            *((self.take[i], problem.candidates[i].region, problem.candidates[i].cycles) for i in self.live),
+            *self.extras,
+        ]:
+            if cycles.total:
+                in_region.setdefault(r, []).append((var, [round(v * GRID) for v in cycles.values]))
+        moved = [i for i in self.live if not problem.candidates[i].own]
+        share, tie = round(1 / EPSILON), 1 + len(moved)
+        bases = [[round(v * GRID) for v in load.values] for load in problem.loads]
+        most = [max(base[p] + sum(c[p] for _, c in in_region.get(r, ())) for p in range(len(base))) for r, base in enumerate(bases)]
+        total = sum((w * (share + len(bases[r])) * most[r] for r, w in enumerate(weights)), Fraction(0)) * tie / _whole(weights)
+        if total >= _MOST:
+            total, tie = total / tie, 1
+        self.exact = total < _MOST
+        unit = _whole(weights) if self.exact else _whole(weights) * total / _MOST
         terms: list[Any] = []
-        for r, region in enumerate(problem.regions.items):
-            weight = round(region.trips * fractions)
-            base = [round(v * _UNIT) for v in problem.loads[r].values]
-            members = in_region.get(r, [])
-            costs = {i: [round(v * _UNIT) for v in problem.candidates[i].cycles.values] for i in members}
-            limit = max((base[p] + sum(c[p] for c in costs.values()) for p in range(len(base))), default=0)
-            peak = self.model.new_int_var(max(base), max(limit, max(base)), f"peak{r}")
+        for r, base in enumerate(bases):
+            weight, costs = int(weights[r] / unit), in_region.get(r, [])
+            if not weight:
+                continue
+            peak = self.model.new_int_var(max(base), max(most[r], max(base)), f"peak{r}")
             for p in range(len(base)):
-                self.model.add(peak >= base[p] + sum(c[p] * self.take[i] for i, c in costs.items() if c[p]))
-            total = sum(base) + sum(sum(c) * self.take[i] for i, c in costs.items() if any(c))
-            terms.append(weight * tie * (share * peak + total))
-        self.model.minimize(sum(terms) + sum(self.take[i] for i, k in enumerate(problem.candidates) if not k.own))
-        return 1.0 / (tie * share * fractions * _UNIT)
+                self.model.add(peak >= base[p] + sum(c[p] * var for var, c in costs if c[p]))
+            terms.append(weight * tie * (share * peak + sum(base) + sum(sum(c) * var for var, c in costs)))
+        last = sum(self.take[i] for i in moved) if tie > 1 else 0
+        self.model.minimize(sum(terms) + last)
+        self.tie = tie
+        return float(unit / (share * GRID))
+
+    def weights(self) -> list[Fraction]:
+        """The trips of every region, exactly."""
+        return [Fraction(region.trips) for region in self.problem.regions.items]
+
+    # solving
 
     def hint(self, chosen: list[int]) -> None:
         members = set(chosen)
-        for i, var in enumerate(self.take):
+        for i, var in self.take.items():
             self.model.add_hint(var, i in members)
 
-    def solve(self, seconds: float) -> Solution | None:
+    def solve(self, seconds: float, memory: int | None = None) -> Solution | None:
         problem, left = self.problem, seconds
         while True:
             solver = self.cp.CpSolver()
-            solver.parameters.max_time_in_seconds = max(left, 0.01)
+            solver.parameters.max_time_in_seconds = max(left, _LEAST)
             solver.parameters.num_workers = 1
             solver.parameters.random_seed = 1
+            if memory is not None:
+                solver.parameters.max_memory_in_mb = memory
             status = solver.solve(self.model)
             left -= solver.wall_time
+            if status == self.cp.INFEASIBLE:
+                return Solution((), inf, inf, True)
             if status not in (self.cp.OPTIMAL, self.cp.FEASIBLE):
                 return None
-            chosen = [i for i, var in enumerate(self.take) if solver.value(var)]
+            chosen = [i for i, var in self.take.items() if solver.value(var)]
             order = realized(problem, chosen)
             if len(order) == len(chosen):
                 break
@@ -159,14 +219,12 @@ class Model:
             if left <= 0:
                 return None
         cost = problem.cost(chosen)
-        bound = max(0.0, solver.best_objective_bound) * self.scale
-        bound = min(cost, bound) if bound < inf else 0.0
-        return Solution(tuple(order), cost, bound, status == self.cp.OPTIMAL)
+        proved = status == self.cp.OPTIMAL and self.exact
+        return Solution(tuple(order), cost, cost if proved else min(cost, self.bound(solver.best_objective_bound)), proved)
 
-    def forbid(self, chosen: tuple[int, ...]) -> None:
-        """Rule out one choice."""
-        members = set(chosen)
-        self.model.add_bool_or([var.negated() if i in members else var for i, var in enumerate(self.take)])
+    def bound(self, found: float) -> float:
+        """What the solver's bound says of the cost: whole units of it, without the last bits of ties."""
+        return floor(found / self.tie) * self.scale if 0 < found < inf else 0.0
 
     def cut(self, circle: list[int]) -> None:
         """Some member of a set of candidates that serve only each other must be served by others."""
@@ -184,9 +242,6 @@ class Model:
             self.model.add_bool_or([*outside, self.take[i].negated()])
 
 
-def _denominator(value: float) -> int:
-    """The power of two that makes a trip count whole: 1 for 8.0, 4 for 2.25."""
-    factor = 1
-    while value * factor != int(value * factor) and factor < 1 << 20:
-        factor *= 2
-    return factor
+def _whole(weights: list[Fraction]) -> Fraction:
+    """The largest power of two of which all trips are multiples."""
+    return Fraction(1, max((w.denominator for w in weights), default=1))

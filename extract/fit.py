@@ -1,108 +1,171 @@
-"""From choices to functions that the target can hold.
+"""From choices to the cheapest program that the target can hold.
 
-A choice is emitted and repaired, and its tiles get addresses. Where neither the cheapest choice nor a greedy one fits, the solver gives
-the next cheapest, and the next, until one fits: `x = load [8, 96, 128]`, `store(exp(x))` needs 384 KiB of Vec as flat tiles, and 96 KiB
-page by page.
+The cheapest choice is written as a program. Where that does not fit its memories, or needs copies that the choice knows nothing of, what is
+wrong with it becomes a condition of the choice, and the choice is made again, until the program costs what no other choice can fall below:
+`x = load [8, 96, 128]`, `store(exp(x))` needs 768 KiB of Vec as flat tiles, and 96 KiB page by page.
 """
 
 from __future__ import annotations
 
 import time
+from dataclasses import dataclass, replace
 
-from extract.allocate import Allocation, allocate, capacity_faults
-from extract.cleanup import without_dead_tiles
-from extract.emit import NotAvailable, emit
-from extract.exact import Model
-from extract.gaps import packed
-from extract.plan import plan
-from extract.price import Price, price
+from egraph_rules.resident import exceeds
+from extract.allocate import Allocation
+from extract.choice import Choice
+from extract.decide import ChoiceLimits, Decision, decide
+from extract.exact import realized
+from extract.plan import greedy_choices
+from extract.price import Price
 from extract.problem import Problem
-from extract.repair import linear
-from extract.target import Target
+from extract.verdict import Judge, Verdict
 from pypto_ir.diagnostics import Diagnostic, Place, Refused, declare
 from pypto_ir.stmt import Function
 
-declare(X002="a chosen value cannot be emitted where it is needed", L106="no choice was found in time")
+declare(L106="no choice was found in time")
 
-#: choices that are tried for one that fits
-TRIES = 200
-
-
-def first_that_fits(priced: list[tuple[Function, Price]], target: Target) -> tuple[Function, Price, Allocation]:
-    """The first function whose tiles the target can hold. Raises `Refused` with what is too large in the very
-    first one where no function fits."""
-    faults: list[Diagnostic] = []
-    for function, its_price in priced:
-        allocation = allocate(function, target)
-        if allocation.fits:
-            return function, its_price, allocation
-        faults = faults or capacity_faults(function, allocation)
-    raise Refused(faults)
+#: choices that are written as programs, one after the other, for one that fits and is proved to be cheapest
+TRIES = 1_000
 
 
-def all_emitted(question: Problem, attempts: list[list[int]]) -> list[Function]:
-    """The functions of the choices, each once, that no read of an overwritten tile rules out. Raises `Refused` where all are ruled
-    out."""
-    found: list[Function] = []
-    reasons: list[Refused] = []
-    tried: set[tuple[int, ...]] = set()
-    for chosen in attempts:
+@dataclass(frozen=True, slots=True)
+class Fitted:
+    """The cheapest program that was found, a lower bound of every one, the limit that ended the search, if any did, and whether the
+    program is that of a proved choice of which `cost` is the cost."""
+
+    function: Function
+    price: Price
+    allocation: Allocation
+    bound: float
+    limit: str | None
+    chosen: list[int] | None
+    proved: bool
+
+
+def fitted(
+    question: Problem,
+    choices: list[Choice],
+    decision: Decision,
+    author: tuple[Function, Price] | None,
+    judge: Judge,
+    limits: ChoiceLimits,
+) -> Fitted:
+    """The cheapest program of a problem that fits; `decision` is the cheapest choice, `author` the author's program where it may
+    stand. Raises `Refused` with what is too large in the program that comes nearest where none fits."""
+    run = _Run(question, judge, limits, decision)
+    if author is not None:
+        run.note(judge.placed(Verdict([]), *author))
+    run.last = run.tried(decision.chosen)
+    if run.last is not None and any(d.code.startswith("X") for d in run.last.faults):
+        raise Refused(run.last.faults)
+    if not run.done:
+        for chosen in greedy_choices(question, choices):
+            if len(realized(question, chosen)) == len(chosen):
+                run.tried(chosen)
+    run.search(choices)
+    return run.result()
+
+
+class _Run:
+    """One search: what was written so far, the best of it, and what is known of the rest."""
+
+    def __init__(self, question: Problem, judge: Judge, limits: ChoiceLimits, decision: Decision) -> None:
+        self.question, self.judge, self.limits = question, judge, limits
+        self.decision, self.bound, self.limit = decision, decision.bound, decision.limit
+        self.deadline = time.monotonic() + limits.seconds
+        self.verdicts: list[Verdict] = []
+        self.best: Verdict | None = None
+        self.nearest: Verdict | None = None
+        self.last: Verdict | None = None
+        self.known: set[tuple[int, ...]] = set()
+        self.sure = True
+
+    def note(self, verdict: Verdict) -> None:
+        """Take a program that fits if it is the cheapest so far, keep one that does not if it is nearest."""
+        if verdict.allocation is not None and (self.nearest is None or verdict.excess < self.nearest.excess):
+            self.nearest = verdict
+        if verdict.fits and (self.best is None or _cost(verdict) < _cost(self.best)):
+            self.best = verdict
+
+    def tried(self, chosen: list[int]) -> Verdict | None:
+        """Judge a choice, unless it is none or was judged before."""
         key = tuple(sorted(chosen))
-        if (question.roots and not chosen) or key in tried:
-            continue
-        tried.add(key)
-        try:
-            found.append(emitted_choice(question, chosen))
-        except Refused as refused:
-            if any(d.code not in ("V202", "V203") for d in refused.diagnostics):
-                raise
-            reasons.append(refused)
-    if reasons and not found:
-        raise reasons[-1]
-    if not found:
-        place = Place(function=question.graph.encoded.function.name)
-        raise Refused([Diagnostic("L106", "no choice was found in the time that the solver had", place, "give it more time")])
-    return found
+        if (self.question.roots and not chosen) or key in self.known:
+            return None
+        self.known.add(key)
+        verdict = self.judge.judge(chosen)
+        self.verdicts.append(verdict)
+        self.note(verdict)
+        return verdict
+
+    @property
+    def done(self) -> bool:
+        """True where nothing can be cheaper than the best program."""
+        return self.best is not None and _cost(self.best) - self.bound <= 1e-9 * max(1.0, _cost(self.best))
+
+    def search(self, choices: list[Choice]) -> None:
+        """Learn from what was written and choose again, until the best program is proved or a limit is hit."""
+        learned = 0
+        for _ in range(TRIES):
+            if self.done:
+                self.limit = None
+                return
+            fresh, learned = self.verdicts[learned:], len(self.verdicts)
+            if not self.learn(fresh):
+                return
+            left = self.deadline - time.monotonic()
+            if exceeds(self.limits.memory):
+                self.limit = f"{self.limits.memory} MiB"
+                return
+            if left <= 0:
+                self.limit = "the seconds of the choice"
+                return
+            known = [self.best.chosen] if self.best is not None and self.best.chosen else []
+            found = decide(self.question, choices, self.bound if self.sure else 0.0, replace(self.limits, seconds=left), known)
+            self.judge.clock.lap("choose")
+            self.limit = found.limit
+            if found.proof == "infeasible":
+                self.bound = _cost(self.best) if self.best is not None and self.sure else self.bound
+                return
+            if self.sure:
+                self.bound = max(self.bound, found.bound)
+            self.last = self.tried(found.chosen)
+            if self.last is None:
+                return
+        self.limit = self.limit or f"{TRIES} choices"
+
+    def learn(self, verdicts: list[Verdict]) -> bool:
+        """Add what some verdicts say of other choices; False where the last choice is as good as it was thought to be, or where no
+        choice is left."""
+        conditions, grown = self.question.conditions, False
+        for verdict in verdicts:
+            lesson = self.judge.lesson(verdict)
+            self.sure &= lesson.sure
+            grown |= verdict is self.last and not lesson.nothing
+            if any(cut.extra is None and not cut.candidates for cut in lesson.cuts):
+                return False
+            conditions.cuts += [cut for cut in lesson.cuts if cut.candidates and cut not in conditions.cuts]
+            conditions.rows += [row for row in lesson.rows if row not in conditions.rows]
+        return grown
+
+    def result(self) -> Fitted:
+        """The best program. Raises `Refused` where there is none."""
+        best = self.best
+        if best is None:
+            raise Refused(self.faults())
+        assert best.function is not None and best.price is not None and best.allocation is not None
+        return Fitted(best.function, best.price, best.allocation, self.bound, self.limit, best.chosen if best.origins else None, self.done)
+
+    def faults(self) -> list[Diagnostic]:
+        """Why nothing fits: what is too large in the program that comes nearest, else what makes it no program."""
+        if self.nearest is not None:
+            return self.nearest.faults
+        if self.verdicts:
+            return self.verdicts[-1].faults
+        place = Place(function=self.question.graph.encoded.function.name)
+        return [Diagnostic("L106", "no choice was found in the time that the solver had", place, "give it more time")]
 
 
-def emitted_choice(question: Problem, chosen: list[int]) -> Function:
-    """The function of a choice, without dead tiles and with the copies that it needs."""
-    function = question.graph.encoded.function
-    try:
-        emitted = without_dead_tiles(emit(question.graph, question.choice, plan(question, chosen)))
-    except NotAvailable as error:
-        raise Refused([internal("X002", function, str(error))]) from error
-    for repair in (packed, linear):
-        emitted, problems = repair(emitted)
-        if problems:
-            raise Refused(problems)
-    return emitted
-
-
-def any_that_fits(
-    question: Problem, target: Target, default_trips: int, seconds: float, refused: Refused
-) -> tuple[Function, Price, Allocation]:
-    """The cheapest choice whose tiles the target can hold, cheapest first. Raises `refused` where there is none, or none was found in
-    time."""
-    model, deadline = Model(question), time.monotonic() + seconds
-    for _ in range(TRIES):
-        solution = model.solve(deadline - time.monotonic())
-        if solution is None:
-            break
-        try:
-            function = emitted_choice(question, list(solution.chosen))
-        except Refused:
-            model.forbid(solution.chosen)
-            continue
-        allocation = allocate(function, target)
-        if allocation.fits:
-            return function, price(function, target, default_trips), allocation
-        model.forbid(solution.chosen)
-    raise refused
-
-
-def internal(code: str, function: Function, message: str) -> Diagnostic:
-    """The diagnostic of a fault of the optimiser itself."""
-    return Diagnostic(
-        code, message.strip(), Place(function=function.name), "this is a fault of the optimiser: please report it with the program"
-    )
+def _cost(verdict: Verdict) -> float:
+    assert verdict.price is not None
+    return verdict.price.cost

@@ -7,6 +7,7 @@ tiles and have no N-D form. After emission, `is_two_d` says whether a function n
 from __future__ import annotations
 
 from egraph_rules.encode import is_store, is_value
+from egraph_rules.row_windows import Obstacle
 from pypto_ir.diagnostics import Diagnostic, Place, declare
 from pypto_ir.expr import Expr, Item, MakeTuple, Var, const_int
 from pypto_ir.ops.registry import dims_text, type_of
@@ -33,6 +34,7 @@ from pypto_ir.verify.tiles2d import tile_ops_2d
 declare(
     L001="a tile of rank above 2 has a physical dimension that is not constant",
     L002="an op takes a tile of rank above 2 and has no form for it",
+    L110="an accumulator is written through row windows that the cube unit cannot address",
 )
 
 
@@ -85,6 +87,21 @@ def _nd_operands(s: Stmt, place: Place) -> list[Diagnostic]:
         Diagnostic("L002", f"{what}; found {dims_text(t.shape)}", place, "reshape the tile to rank 2 first")
         for t in map(type_of, parts)
         if isinstance(t, TileType) and t.rank > 2
+    ]
+
+
+def window_diagnostics(function: Function, obstacles: list[Obstacle]) -> list[Diagnostic]:
+    """Accumulators that are written through windows which the cube unit cannot address, with what keeps them from being pages."""
+    return [
+        Diagnostic(
+            "L110",
+            f"the row windows of the accumulator {o.chain} have no address in L0C, and cannot stand side by side: {o.reason}",
+            Place(function=function.name, statement=statement_text(o.s), loc=o.s.loc),
+            "write every part through row windows of one height that divides the rows and is a multiple of 16, at aligned offsets "
+            "(acc[..] = pl.matmul_acc(acc[..], lhs, rhs, init_cond=..)), and store the result after the reduction; or keep a window "
+            "at most 16 columns wide",
+        )
+        for o in obstacles
     ]
 
 

@@ -5,24 +5,26 @@ function where nothing is gained.
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from egraph_rules.engine import Limits, Report, UnsoundRule
 from egraph_rules.graph import Graph, saturated
+from egraph_rules.one_buffer import one_buffer
+from egraph_rules.row_windows import lift_row_windows
 from extract.allocate import Allocation
 from extract.bound import lower_bound, skeleton
 from extract.choice import FORMS, Form, choose
-from extract.decide import SOLVE_SECONDS, decide
-from extract.exact import realized
+from extract.clock import Clock
+from extract.decide import ChoiceLimits, decide
 from extract.explain import obstacles
-from extract.fit import all_emitted, any_that_fits, first_that_fits, internal
-from extract.legal import is_two_d, refusals
+from extract.fit import fitted
+from extract.legal import is_two_d, refusals, window_diagnostics
 from extract.machine import FAMILIES
-from extract.plan import greedy
 from extract.price import Price, price
 from extract.problem import Problem, problem
 from extract.target import Target
 from extract.trips import DEFAULT_TRIPS
+from extract.verdict import Judge, internal
 from extract.weights import class_weights
 from pypto_ir.diagnostics import Refused, declare
 from pypto_ir.expr import Var
@@ -35,7 +37,7 @@ declare(X001="a rewrite rule united values of different shapes")
 class Lowered:
     """A lowered function, its price and the places of its tiles: costs in the units of the cost model,
     `changed` False where the author's function stayed, `settled` True where
-    a second run is known to change nothing."""
+    a second run is known to change nothing, `limit` what stopped the choice before its proof, if anything did."""
 
     function: Function
     cost: float
@@ -49,6 +51,7 @@ class Lowered:
     report: Report = field(default_factory=Report)
     seconds: dict[str, float] = field(default_factory=dict)
     settled: bool = False
+    limit: str | None = None
 
 
 #: how often a result is taken as a new input, unless it is settled before
@@ -62,17 +65,21 @@ def lower(
     limits: Limits | None = None,
     default_trips: int = DEFAULT_TRIPS,
     without: frozenset[str] = frozenset(),
-    solve_seconds: float = SOLVE_SECONDS,
+    choice_limits: ChoiceLimits | None = None,
 ) -> Lowered:
     """The cheapest 2-D form of an in-core function that the rules give and the target can hold. Raises
-    `Refused` where there is none.
+    `Refused` where there is none. `limits` are those of saturation, `choice_limits` those of the choice; time counts over all passes.
 
     What was moved or copied opens new choices, so such a result is lowered again until nothing changes: lowering the final result gives
     the same function.
     """
 
+    chosen = choice_limits or ChoiceLimits()
+    deadline = time.monotonic() + chosen.seconds
+
     def once(f: Function) -> Lowered:
-        return _lower_once(f, target, aliased, limits, default_trips, without, solve_seconds)
+        left = replace(chosen, seconds=min(chosen.seconds, max(0.0, deadline - time.monotonic())))
+        return _lower_once(f, target, aliased, limits, default_trips, without, left)
 
     result = once(function)
     for _ in range(ROUNDS):
@@ -84,7 +91,7 @@ def lower(
         if not again.changed:
             break
         result.function, result.cost, result.lower_bound = again.function, again.cost, again.lower_bound
-        result.price, result.allocation, result.settled = again.price, again.allocation, again.settled
+        result.price, result.allocation, result.settled, result.limit = again.price, again.allocation, again.settled, again.limit
     return result
 
 
@@ -95,15 +102,19 @@ def _lower_once(
     limits: Limits | None,
     default_trips: int,
     without: frozenset[str],
-    solve_seconds: float,
+    choice_limits: ChoiceLimits,
 ) -> Lowered:
     """One pass from encoding to allocation."""
     found = refusals(function)
     if found:
         raise Refused(found)
-    clock = _Clock()
+    clock = Clock()
+    lifted = lift_row_windows(one_buffer(function))
+    if lifted.obstacles:
+        raise Refused(window_diagnostics(function, lifted.obstacles))
+    prepared = lifted.function
     try:
-        graph = saturated(function, aliased, limits, without)
+        graph = saturated(prepared, aliased, limits, without)
     except UnsoundRule as error:
         raise Refused([internal("X001", function, str(error))]) from error
     clock.lap("saturate")
@@ -115,32 +126,23 @@ def _lower_once(
     preferred: tuple[Form, ...] = FORMS if graph.encoded.handovers else ()
     choices = [*(c for c in (choose(graph, target, weights, form) for form in preferred) if not c.missing), free]
     question = problem(graph, free, target, default_trips)
-    decision = decide(question, choices, lower_bound(graph, free, target, question.held(), default_trips), solve_seconds)
+    started = time.monotonic()
+    decision = decide(question, choices, lower_bound(graph, question.least, target, question.held(), default_trips), choice_limits)
     clock.lap("choose")
-    started = [chosen for chosen in (greedy(question, c) for c in choices) if len(realized(question, chosen)) == len(chosen)]
-    emitted = all_emitted(question, [decision.chosen, *started])
-    clock.lap("emit")
     before = price(function, target, default_trips)
-    priced = [(function, before)] if is_two_d(function) else []
-    priced += [(f, price(f, target, default_trips)) for f in emitted]
-    priced.sort(key=lambda pair: pair[1].cost)
-    clock.lap("price")
-    try:
-        chosen, chosen_price, allocation = first_that_fits(priced, target)
-    except Refused as refused:
-        chosen, chosen_price, allocation = any_that_fits(question, target, default_trips, solve_seconds, refused)
-    clock.lap("allocate")
-    cost = chosen_price.cost
-    bound = decision.bound
+    author = (function, before) if is_two_d(function) and lifted.function is lifted.given else None
+    left = replace(choice_limits, seconds=choice_limits.seconds - (time.monotonic() - started))
+    best = fitted(question, choices, decision, author, Judge(question, target, default_trips, clock), left)
+    cost, bound = best.price.cost, best.bound
     if cost < bound - 1e-9 * max(1.0, cost):
         # pages that turn out to be one tile are priced apart and written once: then only the skeleton is a sure bound
-        bound = price(skeleton(function), target, default_trips).cost
-    own = all(question.candidates[i].own and not _by_pages(question, i) for i in decision.chosen)
-    settled = own and decision.proof == "optimal" and chosen is emitted[0] and abs(cost - decision.cost) <= 1e-9 * max(1.0, cost)
-    settled = settled and not _may_simplify(chosen)
+        bound = price(skeleton(prepared), target, default_trips).cost
+    own = best.chosen is not None and all(question.candidates[i].own and not _by_pages(question, i) for i in best.chosen)
+    settled = own and best.proved and best.chosen == decision.chosen and abs(cost - decision.cost) <= 1e-9 * max(1.0, cost)
+    settled = settled and not _may_simplify(best.function)
     return Lowered(
-        chosen, cost, before.cost, min(bound, cost), chosen is not function, chosen_price, allocation,
-        len(graph.classes), _rows(graph), graph.report, clock.laps, settled,
+        best.function, cost, before.cost, min(bound, cost), best.function is not function, best.price, best.allocation,
+        len(graph.classes), _rows(graph), graph.report, clock.laps, settled, best.limit,
     )  # fmt: skip
 
 
@@ -171,16 +173,3 @@ def _may_simplify(function: Function) -> bool:
 
 def _rows(graph: Graph) -> int:
     return graph.node_count
-
-
-class _Clock:
-    """Seconds by phase."""
-
-    def __init__(self) -> None:
-        self.laps: dict[str, float] = {}
-        self._last = time.perf_counter()
-
-    def lap(self, phase: str) -> None:
-        now = time.perf_counter()
-        self.laps[phase] = self.laps.get(phase, 0.0) + now - self._last
-        self._last = now

@@ -8,17 +8,26 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from egraph_rules import forms
+from egraph_rules import forms, loads
 from egraph_rules.graph import ENode, Graph
 from egraph_rules.tables import FillEntry, Hole, OpEntry
-from pypto_ir.expr import Expr, MakeTuple, const_int, index
+from pypto_ir.expr import Expr, MakeTuple, Var, const_int, index
+from pypto_ir.ops.registry import Role, find_op
 from pypto_ir.ops.rules import infer_call
-from pypto_ir.regions import add_index
+from pypto_ir.regions import add_index, merged_valid
 from pypto_ir.stmt import Call, tuple_items
-from pypto_ir.types import Dims, TileType, Type, dims
+from pypto_ir.types import Dims, TensorType, TileType, Type, dims
 
 #: nodes whose class is a family of pages
-FAMILIES = frozenset({"LeafEach", "One", "RowsOf", "LoadEach", "CreateEach", "FullEach", "OpEach", "WithPages", "Spread"})
+FAMILIES = frozenset(
+    {"LeafEach", "One", "RowsOf", "ColsOf", "LoadEach", "LoadInEach", "CreateEach", "FullEach", "OpEach", "WithPages", "Spread"}
+)
+#: families whose pages are made of one tile or tensor
+OF_WHOLE = frozenset({"One", "RowsOf", "ColsOf", "LoadInEach"})
+#: nodes that stand for what control flow hands on
+LEAVES = frozenset({"Leaf2", "LeafEach", "LeafCols"})
+#: nodes that read global memory
+LOADS = frozenset({"Load2", "LoadEach", "LoadIn2", "LoadInEach"})
 
 
 def tuple_of(*values: int | Expr) -> MakeTuple:
@@ -28,13 +37,20 @@ def tuple_of(*values: int | Expr) -> MakeTuple:
 def tile_call(graph: Graph, node: ENode, operands: tuple[Expr, ...]) -> tuple[Call, Type]:
     """The call of a node that is one tile, and its result type. Raises `OpError` where the type rule refuses the operands.
 
-    `Leaf2` and `PackRows` are no single call and are not handled here.
+    Leaves, `PackRows` and `AccCols` are no single call and are not handled here.
     """
     tables = graph.tables
     match node.name:
         case "Load2":
             load = tables.loads[node.data[0]]
             return load.call, forms.flat_type(load.type)
+        case "View2":
+            view = tables.views[node.data[0]]
+            valid = () if view.valid is None else (MakeTuple(view.valid),)
+            return typed(Call("tensor.view", (view.tensor, MakeTuple(view.shape), *valid)))
+        case "LoadIn2":
+            load = tables.loads[node.data[0]]
+            return load_in(load.call, operands[0], load.type), forms.flat_type(load.type)
         case "Create2" | "Full2":
             return fill_call(tables.fills[node.data[0]], node.data[1])
         case "Op2":
@@ -84,8 +100,15 @@ def page_call(graph: Graph, node: ENode, number: int, operands: tuple[Expr, ...]
         case "RowsOf":
             rows, cols = node.data[0]
             return typed(Call("tile.slice", (operands[0], tuple_of(rows, cols), tuple_of(number * rows, 0))))
+        case "ColsOf":
+            rows, cols = node.data[0]
+            return typed(Call("tile.slice", (operands[0], tuple_of(rows, cols), tuple_of(0, number * cols))))
         case "LoadEach":
             return load_page(tables.loads[node.data[0]].call, tables.loads[node.data[0]].type, number)
+        case "LoadInEach":
+            load = tables.loads[node.data[0]]
+            page, made = load_page(load.call, load.type, number)
+            return load_in(page, operands[0], load.type), made
         case "CreateEach" | "FullEach":
             return fill_call(replace(tables.fills[node.data[0]], type=_unbound(tables.fills[node.data[0]].type)), node.data[1])
         case "OpEach":
@@ -114,14 +137,40 @@ def load_page(call: Call, t: TileType, number: int) -> tuple[Call, Type]:
     return Call(call.op, args, call.kwargs, call.attrs), forms.page_type(t)
 
 
-def store_pages(call: Call, t: TileType) -> list[tuple[Dims, Dims]]:
-    """Offsets and window of the store of every page of a tile of type `t`."""
+def load_in(call: Call, view: Expr, t: TileType) -> Call:
+    """A load of a run of rows, or of one page, through the 2-D view of its tensor; the valid region is that of the tile."""
+    offsets, window = tuple_items(call.args[1]), tuple_items(call.args[2])
+    assert offsets is not None and window is not None and isinstance(call.args[0], Var) and isinstance(call.args[0].type, TensorType)
+    lead = len(window) - 2
+    batch = t.valid[:lead] if not all(const_int(d) == 1 for d in window[:lead]) else window[:lead]
+    row = loads.row_of(offsets, call.args[0].type.shape)
+    args = (view, tuple_of(row, offsets[-1]), MakeTuple(merged_valid(window)), MakeTuple(merged_valid((*batch, *t.valid[lead:]))))
+    return Call(call.op, args, call.kwargs, call.attrs)
+
+
+def columns_of_page(packed: TileType, pages: int, number: int) -> tuple[forms.Shape, MakeTuple]:
+    """Shape and offset of page `number` of pages that stand side by side."""
+    shape = packed.static_shape
+    assert shape is not None
+    cols = shape[1] // pages
+    return (shape[0], cols), tuple_of(0, number * cols)
+
+
+def accumulation(entry: OpEntry, window: Expr, operands: tuple[Expr, ...]) -> tuple[Call, Type]:
+    """The product of two pages, written into the window of an accumulator."""
+    return op_call(entry, (window, *operands))
+
+
+def store_pages(call: Call, t: TileType, shape: forms.Shape) -> list[tuple[Dims, Dims | None]]:
+    """Offsets and window of the store of every page of a tile of `shape`; `t` is the type of what the author stores. Pages of a tile that
+    goes into a 2-D tensor are bands of rows and need no window."""
     offsets = tuple_items(call.args[1])
-    shape = t.static_shape
-    assert offsets is not None and shape is not None
+    assert offsets is not None
+    if t.rank == 2:
+        return [((add_index(offsets[0], index(b * shape[-2])), offsets[1]), None) for b in range(forms.pages(shape))]
     lead = len(shape) - 2
     window = (*(index(1) for _ in range(lead)), *t.valid[-2:])
-    result = []
+    result: list[tuple[Dims, Dims | None]] = []
     for number in range(forms.pages(shape)):
         at = forms.unravel(number, shape[:lead])
         moved = tuple(add_index(o, index(i)) for o, i in zip(offsets[:lead], at, strict=True))
@@ -133,3 +182,18 @@ def _extent(e: Expr) -> int:
     value = const_int(e)
     assert value is not None, "a window has constant extents"
     return value
+
+
+def written_operands(graph: Graph, node: ENode) -> tuple[int, ...]:
+    """The operands of a node, by number, that it overwrites: in place, or as scratch."""
+    if node.name in ("Assemble2", "AccCols"):
+        return (0,)
+    if node.name not in ("Op2", "OpEach"):
+        return ()
+    entry = graph.tables.ops[node.data[0]]
+    op = find_op(entry.op)
+    if op is None:
+        return ()
+    holes = [i for i, e in enumerate(entry.template) if isinstance(e, Hole)]
+    scratch = [i for i in holes if op.operands[min(i, len(op.operands) - 1)].role is Role.SCRATCH]
+    return tuple(holes.index(i) for i in (*op.writes, *scratch) if i in holes)

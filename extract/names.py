@@ -11,6 +11,8 @@ class Names:
     def __init__(self, taken: Iterable[str]) -> None:
         self._reserved = set(taken)
         self._used: set[str] = set()
+        #: the first number that may be free, by base
+        self._next: dict[str, int] = {}
 
     def own(self, name: str) -> str | None:
         """The author's name, if no emitted value bears it yet."""
@@ -21,14 +23,20 @@ class Names:
 
     def derived(self, name: str, suffix: str) -> str:
         """`name_suffix`, or the first of `name_suffix_1`, `name_suffix_2`, .. that is free."""
-        base = f"{name}_{suffix}"
-        candidate, n = base, 0
+        return self.free(f"{name}_{suffix}")
+
+    def free(self, base: str) -> str:
+        """`base`, or the first of `base_1`, `base_2`, .. that is free."""
+        n = self._next.get(base, 0)
+        candidate = f"{base}_{n}" if n else base
         while candidate in self._used or candidate in self._reserved:
             n += 1
             candidate = f"{base}_{n}"
+        self._next[base] = n + 1
         self._used.add(candidate)
         return candidate
 
     def release(self, name: str) -> None:
         """Give a name back that was handed out for something that is not emitted after all."""
         self._used.discard(name)
+        self._next.clear()

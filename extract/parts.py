@@ -1,6 +1,7 @@
 """A problem in parts: regions that share no candidate's reads are chosen for apart.
 
-Two loops that only hand a tensor on to each other have nothing to decide together: neither pipe loads nor tiles of one matter to the other.
+Two loops that only hand a tensor on to each other have nothing to decide together: neither pipe loads nor tiles of one matter to the other,
+unless a condition is on candidates of both.
 A function of 28 such loops is 28 small problems instead of one large one, and their costs add up.
 """
 
@@ -32,6 +33,10 @@ def parts(problem: Problem) -> list[Problem]:
     for d in problem.roots:
         for j in problem.servers(d):
             top[find(problem.candidates[j].region)] = find(d.region)
+    for joined in (*(cut.candidates for cut in problem.conditions.cuts), *(row.candidates for row in problem.conditions.rows)):
+        first, *others = (problem.candidates[i].region for i in sorted(joined))
+        for r in others:
+            top[find(r)] = find(first)
     groups: dict[int, list[int]] = {}
     for r in range(len(top)):
         groups.setdefault(find(r), []).append(r)
@@ -45,7 +50,8 @@ def parts(problem: Problem) -> list[Problem]:
         if by_class:
             loads = [load if r in inside else ZERO for r, load in enumerate(problem.loads)]
             roots = [d for d in problem.roots if d.region in inside]
-            result.append(replace(problem, by_class=by_class, roots=roots, loads=loads))
+            conditions = problem.conditions.within({i for members in by_class.values() for i in members})
+            result.append(replace(problem, by_class=by_class, roots=roots, loads=loads, conditions=conditions))
     return result
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from extract.choice import FORMS, Choice, Form, Option
 from extract.exact import realized
-from extract.problem import Candidate, Demand, Problem, handover_class
+from extract.problem import Candidate, Demand, Problem, handover_class, handover_of
 from extract.regions import Regions
 
 
@@ -55,7 +55,7 @@ def plan(problem: Problem, chosen: list[int]) -> Plan:
     first: dict[int, Demand] = {}
     for d, user in wanted:
         server = _server(problem, ranks, d, len(ranks) if user is None else ranks.get(user, len(ranks)))
-        if server is None:
+        if server is None or d.c < 0:
             continue
         k = problem.candidates[server]
         if user is None:
@@ -82,8 +82,20 @@ def _server(problem: Problem, ranks: dict[int, int], d: Demand, rank: int) -> in
     return max(serving, key=lambda j: (problem.regions.items[problem.candidates[j].region].depth, -j), default=None)
 
 
-def greedy(problem: Problem, choice: Choice) -> list[int]:
-    """The candidates of a greedy choice: best options, where the author computes the value or as near to the use as may be."""
+def greedy_choices(problem: Problem, choices: list[Choice]) -> list[list[int]]:
+    """The candidates of greedy choices, each once: values where the author computes them, and, where a loop computes one anew in every
+    trip, as far outside as may be."""
+    found: dict[tuple[int, ...], None] = {}
+    loops = any(region.loop for region in problem.regions.items)
+    for choice in choices:
+        for outside in (False, True) if loops else (False,):
+            found[tuple(greedy(problem, choice, outside))] = None
+    return [list(chosen) for chosen in found]
+
+
+def greedy(problem: Problem, choice: Choice, outside: bool = False) -> list[int]:
+    """The candidates of a greedy choice: best options, where the author computes the value or as near to the use as may be; with
+    `outside` where it is computed least often."""
     chosen: dict[int, None] = {}
     made: set[tuple[int, int]] = set()
     stack = list(reversed(problem.roots))
@@ -93,11 +105,11 @@ def greedy(problem: Problem, choice: Choice) -> list[int]:
         if any(j in chosen for j in servers):
             continue
         if d.c < 0:
-            wanted = {FORMS.index(f) for f in choice.forms.get((-1 - d.c) // 3, FORMS[:1])}
+            wanted = {FORMS.index(f) for f in choice.forms.get(handover_of(d.c), FORMS[:1])}
             picked = [j for j in servers if problem.candidates[j].option in wanted] or servers
         else:
             free = [j for j in servers if (d.c, problem.candidates[j].region) not in made] or servers
-            picked = [min(free, key=lambda j: _preference(problem, choice, j))]
+            picked = [min(free, key=lambda j: _preference(problem, choice, j, outside))]
         for j in picked:
             if j not in chosen:
                 chosen[j] = None
@@ -107,9 +119,10 @@ def greedy(problem: Problem, choice: Choice) -> list[int]:
     return list(chosen)
 
 
-def _preference(problem: Problem, choice: Choice, j: int) -> tuple[int, bool, int]:
+def _preference(problem: Problem, choice: Choice, j: int, outside: bool) -> tuple[int, float, bool, int]:
     k = problem.candidates[j]
     node = problem.choice.options[k.c][k.option].node
     ranks = [o.node for o in choice.options.get(k.c, ())]
     rank = ranks.index(node) if node in ranks else len(ranks)
-    return rank, not k.own, -problem.regions.items[k.region].depth
+    region = problem.regions.items[k.region]
+    return rank, region.trips if outside else 0.0, not k.own, -region.depth

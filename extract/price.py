@@ -6,25 +6,26 @@ the product of the trips, and each arm of a branch is one with half of them: an 
 average, so that what one arm alone needs is cheapest inside it and what both arms need costs the same inside
 and in front. The body of a scope belongs to the region around it.
 
-Statements of the skeleton cost scalar cycles: a trip of a loop two (count and compare), a branch one, an
-assigned expression with an operator one, a call of a function one (the called function has a price of its
-own). Index arithmetic written inside an operand is part of the issue of its instruction.
+Statements of the skeleton cost scalar cycles: a trip of a loop two (count and compare), a branch one, every
+tile that a trip or a branch hands on one, an assigned expression with an operator one, a call of a function one
+(the called function has a price of its own). Index arithmetic written inside an operand is part of the issue of its instruction.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from extract.cost import call_cost
 from extract.cycles import ZERO, Cycles, objective
 from extract.target import Target
-from extract.trips import DEFAULT_TRIPS, Interval, interval, loop_range, parameter_ranges, trips
+from extract.trips import DEFAULT_TRIPS, Interval, interval, loop_range, nested, parameter_ranges, trips
 from pypto_ir.expr import Binary, Cast, Unary, Var
 from pypto_ir.stmt import (
     Assign,
     Block,
     Call,
+    Carry,
     Eval,
     For,
     Function,
@@ -36,12 +37,12 @@ from pypto_ir.stmt import (
     Submit,
     While,
 )
-from pypto_ir.types import ScalarType, TupleType, Type, UnknownType
+from pypto_ir.types import ScalarType, TileType, TupleType, Type, UnknownType
 
 #: the share of a branch's trips that each of its arms runs
 ARM_TRIPS = 0.5
-#: scalar cycles of one trip of a loop, and of one branch
-LOOP_SCALARS, BRANCH_SCALARS = 2.0, 1.0
+#: scalar cycles of one trip of a loop, of one branch, and of one tile that either hands on
+LOOP_SCALARS, BRANCH_SCALARS, HANDED_SCALARS = 2.0, 1.0, 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,12 +106,11 @@ class _Work:
         self.regions: list[_Region] = []
         self.traffic: dict[str, float] = {}
 
-    def region(self, kind: str, label: str | None, parent: int | None, count: float, block: Block) -> None:
-        """Price a block that is a region of its own."""
+    def region(self, kind: str, label: str | None, parent: int | None, count: float, block: Block, scalars: float = 0.0) -> None:
+        """Price a block that is a region of its own; `scalars` are the cycles of a trip beside its statements."""
         region = _Region(kind, label, parent, count)
         self.regions.append(region)
-        if kind in ("for", "while"):
-            region.sums[-1] += LOOP_SCALARS
+        region.sums[-1] += scalars
         self.block(block, region, len(self.regions) - 1)
 
     def block(self, block: Block, region: _Region, at: int) -> None:
@@ -134,11 +134,11 @@ class _Work:
             case For(var=var, body=body):
                 count = trips(s, self.ranges, self.default_trips)
                 self.ranges[var.name] = loop_range(s, self.ranges)
-                self.region("for", var.name, at, region.trips * count, body)
+                self.region("for", var.name, at, nested(region.trips, count), body, LOOP_SCALARS + _handed(s.carries))
             case While(body=body):
-                self.region("while", None, at, region.trips * self.default_trips, body)
-            case If(then=then, orelse=orelse):
-                region.sums[-1] += BRANCH_SCALARS
+                self.region("while", None, at, nested(region.trips, self.default_trips), body, LOOP_SCALARS + _handed(s.carries))
+            case If(then=then, orelse=orelse, results=results):
+                region.sums[-1] += BRANCH_SCALARS + _handed(results)
                 self.region("then", None, at, region.trips * ARM_TRIPS, then)
                 if orelse is not None:
                     self.region("else", None, at, region.trips * ARM_TRIPS, orelse)
@@ -151,6 +151,12 @@ class _Work:
             region.sums[i] += value
         for channel, size in priced.traffic:
             self.traffic[channel] = self.traffic.get(channel, 0.0) + size * region.trips
+
+
+def _handed(items: Sequence[Carry | Var]) -> float:
+    """Scalar cycles for the tiles that a trip or a branch hands on."""
+    names = (i.var if isinstance(i, Carry) else i for i in items)
+    return HANDED_SCALARS * sum(isinstance(v.type, TileType) for v in names)
 
 
 def _result(targets: tuple[Var, ...]) -> Type:

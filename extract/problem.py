@@ -10,20 +10,22 @@ The cost of a choice is the objective of the regions' loads: what the skeleton d
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from math import inf
 
 from egraph_rules.encode import is_value
 from egraph_rules.graph import ENode, Graph
-from egraph_rules.tables import Hole
 from extract.bound import skeleton
 from extract.choice import FORMS, Choice, Form, leaf_form, obligations
+from extract.cuts import Conditions
 from extract.cycles import ZERO, Cycles, objective
-from extract.price import price
+from extract.least import least
+from extract.machine import LEAVES, written_operands
+from extract.price import HANDED_SCALARS, price
 from extract.regions import Regions, free_dims, regions
 from extract.target import Target
 from extract.trips import DEFAULT_TRIPS
 from pypto_ir.expr import Var, const_int, variables
-from pypto_ir.ops.registry import Role, find_op
 from pypto_ir.stmt import Assign, For, If, Stmt, While, Yield, terminator, uses, walk
 from pypto_ir.types import TileType, type_exprs
 
@@ -56,18 +58,23 @@ class Candidate:
 
 @dataclass(slots=True)
 class Problem:
-    """Candidates, the demands that every choice must meet, and the load of every region beside them."""
+    """Candidates, the demands that every choice must meet, the load of every region beside them, and what else is known of choices.
+    `least` is `choice` with every option at the least that it costs, as candidates cost."""
 
     graph: Graph
     choice: Choice
+    least: Choice
     regions: Regions
     candidates: list[Candidate] = field(default_factory=list)
     by_class: dict[int, list[int]] = field(default_factory=dict)
     roots: list[Demand] = field(default_factory=list)
     loads: list[Cycles] = field(default_factory=list)
+    conditions: Conditions = field(default_factory=lambda: Conditions([], []))
 
     def servers(self, d: Demand) -> list[int]:
-        """The candidates that meet a demand: earlier, in its region or one around it."""
+        """The candidates that meet a demand: earlier, in its region or one around it. A form that a value is handed on in has no place."""
+        if d.c < 0:
+            return self.by_class.get(d.c, [])
         found = []
         for i in self.by_class.get(d.c, ()):
             k = self.candidates[i]
@@ -98,43 +105,61 @@ class Problem:
         return {c: tuple(sorted({items[candidates[i].region].trips for i in members})) for c, members in self.by_class.items()}
 
     def cost(self, chosen: list[int]) -> float:
-        """The objective of a set of candidates."""
+        """The objective of a set of candidates, infinite where the conditions rule it out."""
+        members = set(chosen)
+        if not self.conditions.allow(members):
+            return inf
         loads = list(self.loads)
         for i in chosen:
             k = self.candidates[i]
             loads[k.region] = loads[k.region] + k.cycles
+        for region, cycles in self.conditions.extra(members):
+            loads[region] = loads[region] + cycles
         return objective((r.trips, load) for r, load in zip(self.regions.items, loads, strict=True))
 
 
 def problem(graph: Graph, choice: Choice, target: Target, default_trips: int = DEFAULT_TRIPS) -> Problem:
     """The problem of a saturated function; `choice` holds the legal options of every class."""
     places = regions(graph.encoded, default_trips)
-    builder = _Builder(Problem(graph, choice, places), free_dims(graph.encoded))
+    builder = _Builder(Problem(graph, choice, choice, places), free_dims(graph.encoded))
     builder.build()
     out = builder.out
+    out.least = least(graph, choice)
+    for i, k in enumerate(out.candidates):
+        if k.c >= 0:
+            out.candidates[i] = replace(k, cycles=out.least.options[k.c][k.option].cycles)
     fixed = price(skeleton(graph.encoded.function), target, default_trips)
     # price numbers regions in the same order, and has none for an absent else-arm
     out.loads = [ZERO] * len(places.items)
-    for number, region in zip(_priced_regions(graph, places), fixed.regions, strict=True):
+    for number, region in zip(priced_regions(graph, places), fixed.regions, strict=True):
         out.loads[number] = out.loads[number] + region.cycles
     return out
 
 
-def _priced_regions(graph: Graph, places: Regions) -> list[int]:
+def priced_regions(graph: Graph, places: Regions) -> list[int]:
     """The regions in the order in which `price` lists them: no region for an absent else-arm."""
     branches = [s for s in walk(graph.encoded.function.body) if isinstance(s, If)]
     absent = {places.blocks[(id(s), 1)] for s in branches if s.orelse is None}
     return [r for r in range(len(places.items)) if r not in absent]
 
 
+#: classes below zero: for each handover one that it has a form, and one for each form
+_STRIDE = 1 + len(FORMS)
+
+
 def handover_class(h: int) -> int:
     """The class that stands for "handover h has a form"."""
-    return -1 - 3 * h
+    return -1 - _STRIDE * h
+
+
+def handover_of(c: int) -> int:
+    """The handover that a class of `handover_class` or `form_class` speaks of."""
+    return (-1 - c) // _STRIDE
 
 
 def form_class(h: int, form: Form) -> int:
     """The class that stands for "handover h has this form"."""
-    return -2 - 3 * h - FORMS.index(form)
+    return -2 - _STRIDE * h - FORMS.index(form)
 
 
 class _Builder:
@@ -145,6 +170,8 @@ class _Builder:
         self.first: dict[tuple[int, int], int] = {}
         self.legal: dict[tuple[int, int], dict[int, None]] = {}
         self.pending: list[tuple[Demand, bool]] = []
+        #: handovers that come out of a branch
+        self._branches: set[int] = set()
 
     def build(self) -> None:
         """Find the places where classes may be asked for, until no demand moves a place forward; then write the candidates."""
@@ -175,7 +202,7 @@ class _Builder:
         for s in walk(graph.encoded.function.body):
             if isinstance(s, Assign) and s.target.name in graph.encoded.numbers and s.target.name not in leaves:
                 number = graph.encoded.numbers[s.target.name]
-                for c in (graph.flat.get(number), graph.families.get(number)):
+                for c in (graph.flat.get(number), graph.families.get(number), graph.columns.get(number)):
                     if c is not None:
                         key = (c, places.region[id(s)])
                         self.anchors[key] = min(self.anchors.get(key, places.position[id(s)]), places.position[id(s)])
@@ -193,7 +220,7 @@ class _Builder:
                 read = dict.fromkeys(v.name for v in uses(s) if isinstance(v.type, TileType) and v.name in demanded)
                 free = self.free_sources(s)
                 roots += [Demand(graph.flat[numbers[name]], r, p) for name in read if name not in free]
-        roots += [Demand(handover_class(h), 0, 0) for h in range(len(graph.encoded.handovers))]
+        roots += [Demand(handover_class(h), self.handing(h), 0) for h in range(len(graph.encoded.handovers))]
 
     def free_sources(self, s: Stmt) -> set[str]:
         """The names that a statement reads only to hand them on in a chosen form."""
@@ -216,6 +243,11 @@ class _Builder:
             self._handed_in = self.find_handovers()
         return self._handed_in[h]
 
+    def handing(self, h: int) -> int:
+        """The region that pays for handing a value on: a loop's body, or the region that a branch stands in."""
+        (first, _), *rest = self.handed_in(h)
+        return self.places.items[first].parent if h in self._branches else rest[0][0]
+
     def find_handovers(self) -> dict[int, list[tuple[int, int]]]:
         places, names = self.places, {h.names[0]: i for i, h in enumerate(self.graph.encoded.handovers)}
         result: dict[int, list[tuple[int, int]]] = {}
@@ -224,11 +256,13 @@ class _Builder:
             if isinstance(s, For | While):
                 for carry in s.carries:
                     if carry.var.name in names:
+                        # init at the loop's statement, then the yield in its body
                         result[names[carry.var.name]] = [here, self.at_yield(s.body, places.blocks[(id(s), 0)])]
             elif isinstance(s, If):
                 for var in s.results:
                     if var.name in names:
                         arms = [(s.then, 0), (s.orelse or (), 1)]
+                        self._branches.add(names[var.name])
                         result[names[var.name]] = [self.at_yield(block, places.blocks[(id(s), arm)]) for block, arm in arms if block]
         return result
 
@@ -265,7 +299,7 @@ class _Builder:
         """The regions in which a node may be materialised for a demand: its own, and those around as far as what it names is seen and
         nothing partial leaves a branch, or a loop that may not run. With each, whether the author's program computes the class
         whenever it comes there."""
-        if node.name in ("Leaf2", "LeafEach"):
+        if node.name in LEAVES:
             at = self.places.defined[self.graph.tables.leaves[node.data[0]].name]
             return {at[0]: True} if self.places.inside(d.region, at[0]) else {}
         if node.name in ("Store2", "StoreEach"):
@@ -307,10 +341,12 @@ class _Builder:
         """The expressions that a node brings along, and its load, if any."""
         tables = self.graph.tables
         match node.name:
-            case "Load2" | "LoadEach":
+            case "View2":
+                return (tables.views[node.data[0]].tensor,), None
+            case "Load2" | "LoadEach" | "LoadIn2" | "LoadInEach":
                 entry = tables.loads[node.data[0]]
                 return (*entry.call.args, *type_exprs(entry.type)), entry
-            case "Op2" | "OpEach":
+            case "Op2" | "OpEach" | "AccCols":
                 return tuple(e for e in tables.ops[node.data[0]].template if not hasattr(e, "number")), None
             case "Slice2" | "Assemble2":
                 return tuple(e for e in node.data[1:] if not isinstance(e, tuple)), None
@@ -325,7 +361,7 @@ class _Builder:
             return False
         if node.name in ("Slice2", "Assemble2"):
             return all(const_int(e) is not None for e in exprs)
-        if node.name in ("Op2", "OpEach"):
+        if node.name in ("Op2", "OpEach", "AccCols"):
             return not any(True for e in exprs for _ in variables(e))
         return True
 
@@ -339,7 +375,13 @@ class _Builder:
                     continue
                 out.by_class.setdefault(handover_class(h), []).append(len(out.candidates))
                 out.by_class[form_class(h, form)] = [len(out.candidates)]
-                out.candidates.append(Candidate(handover_class(h), number, 0, -1, ZERO, (), tuple(self.oblige(h, form)), True))
+                tiles = 1
+                if form == "pages":
+                    tiles = self.graph.page_counts.get(classes[0], 1)
+                cycles = Cycles(*ZERO.values[:-1], HANDED_SCALARS * tiles)
+                out.candidates.append(
+                    Candidate(handover_class(h), number, self.handing(h), -1, cycles, (), tuple(self.oblige(h, form)), True)
+                )
 
     def write(self, c: int, region: int) -> None:
         place = self.first[(c, region)]
@@ -353,18 +395,3 @@ class _Builder:
             self.out.by_class.setdefault(c, []).append(len(self.out.candidates))
             reads, obliges = ((), wanted) if leaf else (wanted, ())
             self.out.candidates.append(Candidate(c, number, region, place, option.cycles, reads, obliges, own))
-
-
-def written_operands(graph: Graph, node: ENode) -> tuple[int, ...]:
-    """The operands of a node, by number, that it overwrites: in place, or as scratch."""
-    if node.name == "Assemble2":
-        return (0,)
-    if node.name not in ("Op2", "OpEach"):
-        return ()
-    entry = graph.tables.ops[node.data[0]]
-    op = find_op(entry.op)
-    if op is None:
-        return ()
-    holes = [i for i, e in enumerate(entry.template) if isinstance(e, Hole)]
-    scratch = [i for i in holes if op.operands[min(i, len(op.operands) - 1)].role is Role.SCRATCH]
-    return tuple(holes.index(i) for i in (*op.writes, *scratch) if i in holes)

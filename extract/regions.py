@@ -17,9 +17,9 @@ from bisect import bisect_right
 from dataclasses import dataclass, field
 
 from egraph_rules.buffers import Versions, written
-from egraph_rules.values import Encoded
+from egraph_rules.entries import Encoded
 from extract.price import ARM_TRIPS
-from extract.trips import DEFAULT_TRIPS, Interval, interval, loop_range, parameter_ranges, trips
+from extract.trips import DEFAULT_TRIPS, Interval, interval, loop_range, nested, parameter_ranges, trips
 from pypto_ir.expr import Expr, Var, const_int, variables
 from pypto_ir.stmt import Assign, Block, Break, Call, Continue, For, FunctionCall, If, Scope, Stmt, Submit, While, walk
 from pypto_ir.types import ScalarType, type_exprs
@@ -136,7 +136,9 @@ class _Walk:
         out = self.out
         number = len(out.items)
         out.blocks[(id(s), arm)] = number
-        out.items.append(Region(r, out.position[id(s)], out.items[r].depth + 1, out.items[r].trips * runs, sure, not isinstance(s, If)))
+        out.items.append(
+            Region(r, out.position[id(s)], out.items[r].depth + 1, nested(out.items[r].trips, runs), sure, not isinstance(s, If))
+        )
         for var in seen:
             out.defined[var.name] = (number, out.position[id(s)])
         self.block(block, number)

@@ -47,11 +47,14 @@ class _Search:
     musts: dict[int, frozenset[int]] = field(default_factory=dict)
     least: dict[int, tuple[int, Cycles]] = field(default_factory=dict)
     open: list[Demand] = field(default_factory=list)
+    #: a tile that is made twice is live for less long: conditions may ask for that, costs never do
+    again: bool = False
 
     def start(self) -> None:
         """Prepare and start with the roots."""
         problem = self.problem
         self.loads = list(problem.loads)
+        self.again = bool(problem.conditions.cuts or problem.conditions.rows)
         for c, members in problem.by_class.items():
             regions = {problem.candidates[i].region for i in members}
             if len(regions) == 1:
@@ -92,35 +95,45 @@ class _Search:
                 loads[region] = loads[region] + cycles
         return objective((r.trips, load) for r, load in zip(problem.regions.items, loads, strict=True))
 
+    def served(self, d: Demand) -> bool:
+        return any(j in self.taken for j in self.serving(d))
+
     def step(self) -> None:
         """Meet the next open demand in every way that can still be better than the best choice."""
-        problem, waiting = self.problem, []
-        while self.open and any(j in self.taken for j in self.serving(self.open[-1])):
+        waiting = []
+        while self.open and self.served(self.open[-1]) and not self.again:
             waiting.append(self.open.pop())
         if not self.open:
             self.finish()
         else:
             d = self.open.pop()
-            made = {(problem.candidates[i].c, problem.candidates[i].region) for i in self.taken}
-            for j in self.serving(d):
-                if d.c >= 0 and (d.c, problem.candidates[j].region) in made:
-                    continue
-                if self.nodes <= 0:
-                    self.best.complete = False
-                    break
-                self.nodes -= 1
-                k = problem.candidates[j]
-                before, size = self.loads[k.region], len(self.open)
-                self.taken[j] = None
-                self.loads[k.region] = before + k.cycles
-                self.open.extend(reversed((*k.demands, *k.obligations)))
-                if self.bound() < self.best.cost - 1e-9:
-                    self.step()
-                del self.open[size:]
-                del self.taken[j]
-                self.loads[k.region] = before
+            if self.served(d):
+                self.step()
+            self.branch(d)
             self.open.append(d)
         self.open.extend(reversed(waiting))
+
+    def branch(self, d: Demand) -> None:
+        """Take every server of a demand that is not taken yet."""
+        problem = self.problem
+        made = {(problem.candidates[i].c, problem.candidates[i].region) for i in self.taken}
+        for j in self.serving(d):
+            if j in self.taken or (d.c >= 0 and (d.c, problem.candidates[j].region) in made):
+                continue
+            if self.nodes <= 0:
+                self.best.complete = False
+                break
+            self.nodes -= 1
+            k = problem.candidates[j]
+            before, size = self.loads[k.region], len(self.open)
+            self.taken[j] = None
+            self.loads[k.region] = before + k.cycles
+            self.open.extend(reversed((*k.demands, *k.obligations)))
+            if self.bound() < self.best.cost - 1e-9:
+                self.step()
+            del self.open[size:]
+            del self.taken[j]
+            self.loads[k.region] = before
 
     def finish(self) -> None:
         chosen = list(self.taken)

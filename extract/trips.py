@@ -20,6 +20,9 @@ Ranges: TypeAlias = Mapping[str, Interval]
 #: trips of a loop whose bounds say nothing
 DEFAULT_TRIPS = 16
 
+#: runs above which nothing is told apart: what runs more often is priced as if it ran that often
+MOST_RUNS = 1e60
+
 _ANY: Interval = (None, None)
 
 
@@ -41,6 +44,11 @@ def trips(loop: For, ranges: Ranges, default: int = DEFAULT_TRIPS) -> int:
     ends = (loop.stop, loop.start) if step > 0 else (loop.start, loop.stop)
     distance = interval(Binary("sub", *ends), ranges)[1]
     return default if distance is None else max(0, -(-distance // abs(step)))
+
+
+def nested(runs: float, count: float) -> float:
+    """The runs of a body that runs `count` times for each of the `runs` around it; finite for any nest of loops."""
+    return min(MOST_RUNS, runs * count)
 
 
 def loop_range(loop: For, ranges: Ranges) -> Interval:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from egraph_rules.graph import Graph
 from extract.price import ARM_TRIPS
-from extract.trips import DEFAULT_TRIPS, Interval, interval, loop_range, parameter_ranges, trips
+from extract.trips import DEFAULT_TRIPS, Interval, interval, loop_range, nested, parameter_ranges, trips
 from pypto_ir.expr import Var
 from pypto_ir.stmt import Assign, Block, Call, For, FunctionCall, If, Scope, Stmt, Submit, While
 from pypto_ir.types import ScalarType
@@ -40,9 +40,9 @@ class _Walk:
             case For(var=Var(name=name), body=body):
                 count = trips(s, self.ranges, self.default_trips)
                 self.ranges[name] = loop_range(s, self.ranges)
-                self.block(body, weight * count)
+                self.block(body, nested(weight, count))
             case While(body=body):
-                self.block(body, weight * self.default_trips)
+                self.block(body, nested(weight, self.default_trips))
             case If(then=then, orelse=orelse):
                 self.block(then, weight * ARM_TRIPS)
                 self.block(orelse or (), weight * ARM_TRIPS)

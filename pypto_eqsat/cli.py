@@ -129,10 +129,15 @@ def parser() -> argparse.ArgumentParser:
     optimize.add_argument("--target", metavar="NAME", help="compile for this target instead of the one that the program names")
     optimize.add_argument("--time-limit", metavar="SECONDS", type=_seconds, help="stop searching after this time (exit code 3)")
     optimize.add_argument(
+        "--choice-seconds", metavar="SECONDS", type=_seconds, help="time to choose in each function (default: 5, exit code 3)"
+    )
+    optimize.add_argument("--node-limit", metavar="N", type=_count, help="e-nodes of a function (default: 2,000,000, exit code 3)")
+    optimize.add_argument("--memory-limit", metavar="MIB", type=_count, help="memory of the process while it searches (exit code 3)")
+    optimize.add_argument(
         "--policy",
         choices=("cheapest", "upstream"),
         default="cheapest",
-        help="upstream: offsets into MX scales are proved as PyPTO's hand-written pass does",
+        help="the program of least cost (default), or the one that PyPTO's hand-written passes give",
     )
     optimize.add_argument(
         "--stage", choices=("flatten", "mx"), help="run one pass only: tiles to 2-D, or MX scales to boxes (default: both)"
@@ -159,7 +164,7 @@ def parser() -> argparse.ArgumentParser:
         "--2d",
         dest="two_d",
         action="store_true",
-        help="also that in-core functions hold 2-D tiles and linear buffers only",
+        help="also that in-core functions hold 2-D tiles, linear buffers and accumulators that products can address",
     )
     check.set_defaults(command=_command("check"))
 
@@ -181,10 +186,16 @@ def parser() -> argparse.ArgumentParser:
         default=[],
         help="a .npy file or a number for a parameter",
     )
-    run.add_argument(
+    how = run.add_mutually_exclusive_group()
+    how.add_argument(
         "--buffer",
         action="store_true",
         help="ops that work in place write, views share storage, as on the chip",
+    )
+    how.add_argument(
+        "--l0c",
+        action="store_true",
+        help="also that accumulators lie in the blocks of their memory, where products know no stride (2-D tiles only)",
     )
     run.add_argument("--save", metavar="DIR", help="save results and written tensors there as .npy files")
     run.set_defaults(command=_command("run"))
@@ -213,6 +224,13 @@ def _seconds(text: str) -> float:
     value = float(text)
     if not 0 < value < 1e9:
         raise argparse.ArgumentTypeError(f"found {text}, allowed is a number of seconds above 0")
+    return value
+
+
+def _count(text: str) -> int:
+    value = int(text)
+    if not 0 < value < 2**31:
+        raise argparse.ArgumentTypeError(f"found {text}, allowed are 1 to 2**31 - 1")
     return value
 
 

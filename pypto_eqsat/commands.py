@@ -95,9 +95,14 @@ def optimize(arguments: argparse.Namespace) -> int:
     options: dict[str, Any] = {
         "target": target,
         "time_limit": arguments.time_limit,
+        "node_limit": arguments.node_limit,
+        "memory_limit": arguments.memory_limit,
         "validate": not arguments.no_validate,
         "policy": arguments.policy,
+        "policy_cost": stats is not None,
     }
+    if arguments.choice_seconds is not None:
+        options["choice_seconds"] = arguments.choice_seconds
     if arguments.mx_stores:
         options["mx_stores"] = True
     if arguments.stage is not None:
@@ -172,25 +177,28 @@ def check(arguments: argparse.Namespace) -> int:
     if not arguments.two_d:
         say(f"{text}, {statements} statement{'s' * (statements != 1)}")
         return DONE
-    bad = _not_two_d(program)
+    found = _not_two_d(program)
+    bad = [d for d in found if d.severity is Severity.ERROR]
     if not bad:
         say(f"{text}, 2-D")
+        report(source.located(found))
         return DONE
     names = [f.name for f in program.functions if any(d.place.function == f.name for d in bad)]
     say(f"{text}, not 2-D: {', '.join(names)}")
-    report(source.located(bad))
+    report(source.located(found))
     return REFUSED
 
 
 def _not_two_d(program: Program) -> list[Diagnostic]:
-    from pypto_ir.verify import linearity, tile_ops_2d
+    from pypto_ir.verify import accumulators, linearity, tile_ops_2d
 
     result: list[Diagnostic] = []
     for i, function in enumerate(program.functions):
         if function.in_core:
             result += tile_ops_2d(function, ("functions", i))
             result += linearity(function, ("functions", i))
-    return [d for d in result if d.severity is Severity.ERROR]
+            result += accumulators(function, ("functions", i), target=program.target)
+    return result
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -31,7 +31,7 @@ def run_function(program: Program, arguments: argparse.Namespace) -> int:
     if arguments.save is not None:
         _make_folder(arguments.save)
     try:
-        mode = "buffer" if arguments.buffer else "value"
+        mode = "l0c" if arguments.l0c else "buffer" if arguments.buffer else "value"
         outcome = run(program, function.name, inputs, seed=arguments.seed, mode=mode)
         for i, value in enumerate(outcome.returned):
             say(f"result {i}: {_summary(value)}")

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from pypto_ir.dtypes import DType
 from pypto_ir.expr import Const, Expr, MakeTuple, dtype_of
+from pypto_ir.interp.l0c import AccTile, Accumulators
 from pypto_ir.interp.scalars import Environment, Thunk, compile_dims, compile_expr
 from pypto_ir.interp.values import UNDEFINED, Evaluation, RunError, Tile, numpy_dtype
 from pypto_ir.lazy import np
@@ -24,9 +25,9 @@ if TYPE_CHECKING:
     from pypto_ir.interp.inputs import Lane
 
 
-def compile_call(call: Call, t: Type | None, *, in_place: bool, division: str, lane: Lane) -> Thunk:
-    """The call as a function of an environment. What has no meaning raises `RunError` R003 when it is
-    reached, not before.
+def compile_call(call: Call, t: Type | None, *, in_place: bool, division: str, lane: Lane, acc: Accumulators | None = None) -> Thunk:
+    """The call as a function of an environment; `acc` says how accumulators are treated where they lie in
+    memory of their own. What has no meaning raises `RunError` R003 when it is reached, not before.
     """
     lanes = {
         "tile.get_block_idx": lane.block,
@@ -41,7 +42,7 @@ def compile_call(call: Call, t: Type | None, *, in_place: bool, division: str, l
         if op is not None and op.barrier and t is None and not _hands_on(op, call):
             return lambda env: None
         return _without_meaning(call.op)
-    return _compile(op, call, t, in_place, division)
+    return _compile(op, call, t, in_place, division, acc)
 
 
 def _hands_on(op: OpDef, call: Call) -> bool:
@@ -57,8 +58,8 @@ def _without_meaning(name: str) -> Thunk:
     return refuse
 
 
-def _compile(op: OpDef, call: Call, t: Type | None, in_place: bool, division: str) -> Thunk:
-    meaning = op.meaning
+def _compile(op: OpDef, call: Call, t: Type | None, in_place: bool, division: str, acc: Accumulators | None) -> Thunk:
+    meaning = op.meaning if acc is None else acc.meaning(op, t)
     assert meaning is not None
     operands = tuple(_operand(op, i, arg, division) for i, arg in enumerate(call.args))
     scratch = tuple(i for i in range(len(call.args)) if in_place and operand_role(op, i) is Role.SCRATCH)
@@ -162,6 +163,8 @@ _CELL_WRITES = ("tensor.write", "tile.write")
 def _blank_cell(args: tuple[Any, ...], in_place: bool) -> Any:
     """A write of an undefined scalar at index `args[1]` of `args[0]`: that one cell becomes undefined."""
     target, at = args[0], args[1]
+    if isinstance(target, AccTile):
+        raise RunError("tile.write writes an accumulator, which only matrix products do", "R011")
     if isinstance(target, Tile):
         written = target if in_place else Tile(target.data.copy(), target.ok.copy(), target.valid)
         if any(not 0 <= i < n for i, n in zip(at, written.shape, strict=True)):
@@ -191,6 +194,9 @@ def _undefined(value: Any) -> Any:
     match value:
         case Tile():
             value.ok[...] = np.False_
+            return value
+        case AccTile():
+            value.blank()
             return value
         case tuple():
             return tuple(_undefined(v) for v in value)

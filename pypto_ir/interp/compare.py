@@ -1,4 +1,4 @@
-"""Whether two programs do the same: `before` by value, `after` in buffer mode, on the same made inputs.
+"""Whether two programs do the same: `before` by value, `after` in buffer or l0c mode, on the same made inputs.
 
     verdict = equivalent(before, after, seconds=5.0)
 
@@ -98,19 +98,24 @@ def equivalent(
     fills: tuple[str, ...] = ("small", "wide"),
     trips: tuple[int | None, ...] = TRIPS,
     step_limit: int = STEP_LIMIT,
+    mode: str = "buffer",
+    target: str | None = None,
+    keep: bool = False,
     without: Container[str] = (),
 ) -> Verdict:
     """Compare one function of two programs, or all functions whose text differs and all that call one of
     them; those that `without` names are run by their callers only.
 
     For each bound of `trips` every seed is run with each fill; seeds alternate between floor and truncating
-    division. Stops at the first difference, or after `seconds`; a function that was not tried by then still
-    gets its share of half that time.
+    division. `after` runs in `mode`, with `target` and `keep` as `run` has them. Stops at the first
+    difference, or after `seconds`; a function that was not tried by then still gets its share of half that
+    time.
     """
     start = monotonic()
     names = [function] if function is not None else [n for n in changed_functions(before, after) if n not in without]
     seeds = tuple(seeds)
-    comparison = _Comparison(before, after, {name: Covered() for name in names}, _common_loops(before, after), step_limit)
+    how = {"mode": mode, "target": target, "keep": keep}
+    comparison = _Comparison(before, after, {name: Covered() for name in names}, _common_loops(before, after), step_limit, how)
     grace = max(seconds / (2 * max(len(names), 1)), FIRST_TRY)
     cases = [(limit, seed, fill) for limit in trips for seed in seeds for fill in fills]
     spare = [(trips[0], max(seeds, default=0) + extra, fills[0]) for extra in range(1, SPARE_SEEDS + 1)]
@@ -135,6 +140,7 @@ class _Comparison:
     covered: dict[str, Covered]
     cuttable: frozenset[LoopKey]
     step_limit: int
+    how: dict[str, Any]
     finished: set[tuple[str, int, str]] = field(default_factory=set)
 
     def attempt(self, name: str, seed: int, fill: str, trips: int | None, deadline: float) -> Difference | None:
@@ -155,7 +161,7 @@ class _Comparison:
             covered.refuse(error, "before")
             return None
         try:
-            second = run(self.after, name, mode="buffer", **options)
+            second = run(self.after, name, **self.how, **options)
         except RunError as error:
             if error.code in _LIMITS:
                 covered.refuse(error, "after")

@@ -1,5 +1,5 @@
-"""Runs a program: by value (ops that write in place get copies) or in buffer mode (they write the storage
-that views share).
+"""Runs a program: by value (ops that write in place get copies), in buffer mode (they write the storage that
+views share), or in l0c mode (buffer mode with accumulators in the blocks of their memory).
 
     outcome = run(program, "main_incore_0", seed=3, mode="buffer", max_trips=2)
 
@@ -16,7 +16,9 @@ from dataclasses import dataclass, field
 from time import monotonic
 from typing import Any
 
+from pypto_ir.acc_chains import stated, unstated_accumulators
 from pypto_ir.interp.inputs import Lane, dim_names, make_arguments, make_dims
+from pypto_ir.interp.l0c import Accumulators
 from pypto_ir.interp.memory import Buffer, Tensor
 from pypto_ir.interp.statements import LoopKey, Signal, StatementCompiler, Step
 from pypto_ir.interp.values import RunError
@@ -27,6 +29,7 @@ from pypto_ir.types import Type
 
 STEP_LIMIT = 10_000_000
 CALL_DEPTH = 32
+MODES = ("value", "buffer", "l0c")
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,16 +72,20 @@ def run(
     step_limit: int = STEP_LIMIT,
     deadline: float | None = None,
     division: str = "floor",
+    target: str | None = None,
+    keep: bool = False,
 ) -> Outcome:
     """Run one function of a program.
 
     `inputs` holds arrays for tensor and tile parameters, numbers for scalars and dynamic dims, by name; what
-    it does not name is made from `seed` (`pypto_ir.interp.inputs`, `fill`). `mode` is value or buffer,
-    `division` floor or trunc. `cuttable` limits what `max_trips` may cut (None: every loop), `deadline` is a
-    `time.monotonic` instant. Raises `RunError` where the program has no meaning for these inputs or a limit
-    is reached, `ValueError` for options that do not exist.
+    it does not name is made from `seed` (`pypto_ir.interp.inputs`, `fill`). `mode` is value, buffer or l0c
+    (`pypto_ir.interp.l0c`: the instructions are those of `target`, by default the program's; `keep` tells
+    that a product keeps the cells of its blocks that it does not fill), `division` floor or trunc. `cuttable`
+    limits what `max_trips` may cut (None: every loop), `deadline` is a `time.monotonic` instant. Raises
+    `RunError` where the program has no meaning for these inputs or a limit is reached, `ValueError` for
+    options that do not exist.
     """
-    if mode not in ("value", "buffer") or division not in ("floor", "trunc"):
+    if mode not in MODES or division not in ("floor", "trunc"):
         raise ValueError(f"no such way to run: mode {mode!r}, division {division!r}")
     if max_trips is not None and max_trips < 1:
         raise ValueError("max_trips must be at least 1")
@@ -92,18 +99,27 @@ def run(
     with np.errstate(all="ignore"):
         dims = make_dims(program, seed, given)
         arguments = make_arguments(function, dims, seed, fill, given)
+        acc = Accumulators((target or program.target) == "ascend950", keep) if mode == "l0c" else None
         machine = Machine(
             program,
             dims,
-            mode == "buffer",
+            mode != "value",
             division,
             Lane.of(seed),
             max_trips,
             cuttable,
             step_limit,
             deadline,
+            acc,
         )
-        returned = machine.call(function, tuple(arguments.values()))
+        values = tuple(arguments.values())
+        if acc is None:
+            returned = machine.call(function, values)
+        else:
+            unstated = unstated_accumulators(function)
+            types = (stated(p.var, unstated) for p in function.params)
+            placed = map(acc.place, values, types)
+            returned = tuple(map(acc.result, machine.call(function, tuple(placed))))
     memory = {name: value.buffer for name, value in arguments.items() if isinstance(value, Tensor)}
     return Outcome(returned, memory, machine.steps, tuple(machine.cuts.values()))
 
@@ -128,6 +144,7 @@ class Machine:
     cuttable: frozenset[LoopKey] | None
     step_limit: int
     deadline: float | None
+    acc: Accumulators | None = None
     steps: int = 0
     depth: int = 0
     next_check: int = 0
@@ -143,7 +160,8 @@ class Machine:
         if self.depth >= CALL_DEPTH:
             raise RunError(f"calls are nested more than {CALL_DEPTH} deep in {function.name}", "R008")
         if function.name not in self.bodies:
-            self.bodies[function.name] = StatementCompiler(self, function.name).block(function.body)
+            unstated = unstated_accumulators(function) if self.acc is not None else frozenset()
+            self.bodies[function.name] = StatementCompiler(self, function.name, unstated).block(function.body)
         env: dict[str, Any] = dict(self.dims)
         env.update((p.var.name, _taken(p.var.type, arg)) for p, arg in zip(function.params, args, strict=True))
         self.depth += 1

@@ -11,9 +11,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from pypto_ir.acc_chains import stated
 from pypto_ir.dtypes import DType
 from pypto_ir.expr import Cast, Var, dtype_of
 from pypto_ir.interp.calls import compile_call, extents_of
+from pypto_ir.interp.l0c import AccTile
 from pypto_ir.interp.memory import Tensor
 from pypto_ir.interp.scalars import Thunk, compile_dims, compile_expr, wrapper
 from pypto_ir.interp.values import UNDEFINED, RunError, Tile
@@ -53,10 +55,11 @@ _CONTINUE: Signal = ("continue", ())
 
 @dataclass(frozen=True, slots=True)
 class StatementCompiler:
-    """Makes the statements of one function ready to run."""
+    """Makes the statements of one function ready to run; tiles named in `unstated` lie in Acc although their types do not say so."""
 
     machine: Machine
     function: str
+    unstated: frozenset[str] = frozenset()
 
     def block(self, block: Block) -> tuple[Step, ...]:
         return tuple([self.statement(s) for s in block])
@@ -98,7 +101,7 @@ class StatementCompiler:
         return compile_expr(e, self.machine.division)
 
     def assign(self, targets: tuple[Var, ...], value: Value) -> Step:
-        compute = self.value(value, targets[0].type if len(targets) == 1 else None)
+        compute = self.value(value, stated(targets[0], self.unstated) if len(targets) == 1 else None)
         if len(targets) == 1:
             name = targets[0].name
 
@@ -119,7 +122,7 @@ class StatementCompiler:
         machine = self.machine
         match value:
             case Call():
-                return compile_call(value, t, in_place=machine.in_place, division=machine.division, lane=machine.lane)
+                return compile_call(value, t, in_place=machine.in_place, division=machine.division, lane=machine.lane, acc=machine.acc)
             case FunctionCall(function=name, args=args):
                 parts = tuple(self.expr(a) for a in args)
 
@@ -174,9 +177,11 @@ class StatementCompiler:
             env.update(zip(keys, values, strict=True))
             for i, region in stated:
                 value = values[i]
-                if isinstance(value, Tile):
+                if isinstance(value, Tile | AccTile):
                     valid = region(env)[1]
-                    if valid != value.valid:
+                    if isinstance(value, AccTile):
+                        env[keys[i]] = value.seen_as(names[i].type, valid)
+                    elif valid != value.valid:
                         env[keys[i]] = Tile(value.data, value.ok, valid)
 
         return bind

@@ -6,6 +6,8 @@ in every cell.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from pypto_ir.dtypes import DType
 from pypto_ir.expr import Const, dtype_of
 from pypto_ir.interp.values import Evaluation, Tile, numpy_dtype
@@ -26,10 +28,12 @@ from pypto_ir.ops.registry import (
 )
 from pypto_ir.ops.rules import constant_shape, in_vec
 from pypto_ir.types import (
+    Compact,
     Memory,
     TileLayout,
     TileType,
     TileView,
+    implicit_view,
     tile_type,
 )
 
@@ -52,6 +56,10 @@ def _create_type(c: CallSite) -> TileType:
                     "only Mat tiles (2-D for transpose) take one of them",
                 )
             view = TileView(blayout=wanted[0], slayout=wanted[1])
+    if c.kwarg("compact"):
+        if space is not Memory.ACC or len(shape) != 2:
+            raise OpError(f"tile.create with compact of {dims_text(shape)}", "only 2-D Acc tiles take it")
+        view = replace(implicit_view(shape, space), compact=Compact.NORMAL)
     return tile_type(shape, dtype, space, view)
 
 
@@ -82,6 +90,7 @@ declare_op(
         Kwarg("target_memory", Memory, words=MEMORY_WORDS),
         Kwarg("transpose", bool, default=False),
         Kwarg("flat_layout", bool, default=False),
+        Kwarg("compact", bool, default=False),
     ),
 )
 declare_op(

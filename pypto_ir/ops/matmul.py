@@ -21,6 +21,7 @@ from pypto_ir.ops.numeric import Meaning
 from pypto_ir.ops.registry import (
     CallSite,
     Kwarg,
+    OpDef,
     OpError,
     Trait,
     declare_op,
@@ -195,6 +196,14 @@ def added_product(run: Multiply, a: int, b: int, init: int | None = None) -> Mea
     return meaning
 
 
+def factors(op: OpDef) -> tuple[int, int] | None:
+    """The positions of the left and the right factor of a matrix product; None for ops that are none."""
+    if not op.name.startswith(("tile.matmul", "tile.gemv", "tile.batch_matmul")):
+        return None
+    names = [o.name for o in op.operands]
+    return names.index("lhs"), names.index("rhs")
+
+
 # ---- declarations ------------------------------------------------------------------------------------------
 
 _A, _B, _BIAS, _ACC = tile("lhs"), tile("rhs"), tile("bias"), tile("acc")
@@ -207,8 +216,10 @@ def _check_init(c: CallSite) -> None:
         raise OpError(f"init_cond of {c.op.name} has dtype {c.dtype(3).value}", "it must be BOOL")
 
 
-def _family(name: str, product: Callable[[CallSite, int, int], TileType], init: bool, bias: bool, **rest: Any) -> None:
-    """`name`, `name_acc` and, with `bias`, `name_bias`."""
+def _family(
+    name: str, product: Callable[[CallSite, int, int], TileType], init: bool, bias: bool, page: str | None = None, **rest: Any
+) -> None:
+    """`name`, `name_acc` and, with `bias`, `name_bias`; `page` is the family that works on one page."""
 
     def plain(c: CallSite) -> TileType:
         return product(c, 0, 1)
@@ -227,6 +238,7 @@ def _family(name: str, product: Callable[[CallSite, int, int], TileType], init: 
             infer=rule,
             trait=Trait.PAGE_WISE,
             meaning=meaning,
+            page_op=f"tile.{page}{suffix}" if page else None,
             **rest,
             **more,
         )
@@ -240,4 +252,4 @@ def _family(name: str, product: Callable[[CallSite, int, int], TileType], init: 
 
 _family("matmul", _product, init=True, bias=True)
 _family("gemv", _gemv_product, init=False, bias=True, kwargs=_PHASE)
-_family("batch_matmul", _batch_product, init=True, bias=False)
+_family("batch_matmul", _batch_product, init=True, bias=False, page="matmul")

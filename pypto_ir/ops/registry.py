@@ -122,7 +122,7 @@ class OpDef:
 
     `annotated` marks a type rule that its sources do not pin down: where a program states another type, the
     program is believed. `open` ops take keyword arguments that are not listed, since their sources do not
-    list them."""
+    list them. `page_op` is the op that computes one 2-D page of the result from the pages of the operands."""
 
     name: str
     operands: tuple[Operand, ...]
@@ -139,6 +139,7 @@ class OpDef:
     variadic: bool = False
     annotated: bool = False
     open: bool = False
+    page_op: str | None = None
     doc: str = ""
 
     def kwarg(self, name: str) -> Kwarg | None:

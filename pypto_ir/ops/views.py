@@ -256,6 +256,7 @@ declare_op(
     trait=Trait.VIEW,
     meaning=_transpose_view,
     aliases=0,
+    page_op="tile.transpose_view",
 )
 declare_op(
     "tile.move",

@@ -17,9 +17,9 @@ from pypto_ir.types import Dims, Memory, TensorType, TileType, TupleType, Type
 from pypto_ir.verify.places import StmtPath, place, walk_paths
 
 declare(
-    V301="a function whose scales are stamped as blocked holds an MX tensor that is not",
-    V302="a window of blocked scales is not made of whole boxes of its tensor",
-    V303="the tile of a load of blocked scales is not what its boxes hold",
+    V401="a function whose scales are stamped as blocked holds an MX tensor that is not",
+    V402="a window of blocked scales is not made of whole boxes of its tensor",
+    V403="the tile of a load of blocked scales is not what its boxes hold",
 )
 
 #: the attribute of functions whose MX tensors are blocked; its presence counts, not its value
@@ -52,7 +52,7 @@ def _check_type(bag: Diagnostics, t: Type, f: Function, at: StmtPath, s: Stmt | 
             _check_type(bag, item, f, at, s)
         elif is_mx(item) and not is_blocked(item):
             help = "block the program without the stamp, or state the blocked form [1, blocks, pairs, 16, 2]"
-            bag.add("V301", f"{kind_name(item)} is not blocked in a function that carries {STAMP}", place(f, at, s), help)
+            bag.add("V401", f"{kind_name(item)} is not blocked in a function that carries {STAMP}", place(f, at, s), help)
 
 
 def _check_call(bag: Diagnostics, call: Call, target: Type | None, f: Function, at: StmtPath, s: Stmt) -> None:
@@ -63,12 +63,12 @@ def _check_call(bag: Diagnostics, call: Call, target: Type | None, f: Function, 
     windows = [items for a in call.args[2:] if (items := tuple_items(a))]
     why = _misplaced(source, tuple_items(call.args[1]), windows)
     if why is not None:
-        bag.add("V302", f"{call.op} {why}", place(f, at, s), "a window of scales is [1, blocks, pairs, 16, 2] at [0, block, pair, 0, 0]")
+        bag.add("V402", f"{call.op} {why}", place(f, at, s), "a window of scales is [1, blocks, pairs, 16, 2] at [0, block, pair, 0, 0]")
     elif call.op == "tile.load" and isinstance(target, TileType):
         held = logical_shape(source.layout, static(windows[0]) or ())
         if static(target.shape) != held or target.memory is not Memory.MAT or not is_scale_tile(target, source.layout):
             message = f"the tile of a load of {dims_text(windows[0])} from {kind_name(source)} is {kind_name(target)}"
-            bag.add("V303", message, place(f, at, s), f"it is a tile {list(held)} in Mat, in boxes as those of {source.layout.value}")
+            bag.add("V403", message, place(f, at, s), f"it is a tile {list(held)} in Mat, in boxes as those of {source.layout.value}")
 
 
 def _misplaced(source: TensorType, offsets: Dims | None, windows: list[Dims]) -> str | None:

@@ -297,15 +297,6 @@ def slice_(d: Draw) -> Function:
     return b.function()
 
 
-def transpose_scratch(d: Draw) -> Function:
-    b = Build()
-    rows, cols = d.random.choice(((8, 16), (16, 8), (16, 16), (32, 8)))
-    x = b.load("x", (rows, cols), dtype=d.dtype(ALL[:4]))
-    y = b.let("y", "tile.transpose", x, d.random.choice((0, -2)), 1)
-    b.out(d.pointwise(b, "z", y))
-    return b.function()
-
-
 def store_flat(d: Draw) -> Function:
     """Stores into tensors of the tile's rank and of higher ones, at offsets."""
     b, shape = Build(), d.shape()
@@ -338,6 +329,5 @@ PROGRAMS: dict[str, Generator] = {
     "flat.reinterpret": reinterpret,
     "flat.assemble": assemble,
     "flat.slice": slice_,
-    "transpose.scratch": transpose_scratch,
     "store.flat": store_flat,
 }

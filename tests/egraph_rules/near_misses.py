@@ -167,7 +167,6 @@ NEAR_MISSES: dict[str, tuple[Make, ...]] = {
     "flat.reinterpret": (_chain((2, 3, 8), (1, 3, 8), ("tile.reinterpret_view", ((2, 3, 16),), {"dtype": "INT16"})),),
     "flat.assemble": (_assembled((4, 8, 16), (2, 4, 16), (0, 0, 0)),),
     "flat.slice": (_chain((4, 8, 16), None, ("tile.slice", ((2, 4, 16), (0, 0, 0)), {})),),
-    "transpose.scratch": (_chain((2, 4, 8), None, ("tile.transpose", (1, 2), {})), _scratch_given),
     "store.flat": (_no_box,),
     "store.pages": (_stored((2, 3, 8), (1, 3, 8)), _stored((1, 3, 8))),
     "pages.one": (_stored((2, 3, 8)),),

@@ -8,7 +8,9 @@ from building import Build
 from drawing import BINARY, COL_EXPAND, FLOATS, ROW_EXPAND, Draw, Generator, scratch_like
 from flat_programs import handed_on
 
-from pypto_ir.stmt import Function
+from pypto_ir.expr import Var
+from pypto_ir.stmt import Function, Param
+from pypto_ir.types import Layout, TensorView, dims, tensor_type
 
 
 def store_pages(d: Draw) -> Function:
@@ -42,11 +44,24 @@ def leaf(d: Draw) -> Function:
 
 
 def load(d: Draw) -> Function:
+    if d.number % 4 == 3:
+        return column_load(d)
     b, shape = Build(), d.shape()
     dtype, valid = d.dtype(), d.page_valid(b, shape)
     source = b.tensor("src", tuple(n + 2 for n in shape), dtype)
     x = b.read("x", source, shape, valid, tuple(d.random.randint(0, 2) for _ in shape))
     b.out(d.pointwise(b, "y", x))
+    return b.function()
+
+
+def column_load(d: Draw) -> Function:
+    """Loads into L1 of pages that lie column by column, which have no 2-D view."""
+    b, batch, dtype = Build(), d.batch(), d.dtype(FLOATS)
+    left = b.read("l", b.tensor("left", (16, 32), dtype), (16, 32), target_memory="Mat")
+    source = Var("right", tensor_type(dims(*batch, 32, 16), dtype, TensorView(layout=Layout.DN)))
+    b.params.append(Param(source, "In"))
+    right = b.read("r", source, (*batch, 32, 16), target_memory="Mat")
+    b.out(b.let("z", "tile.batch_matmul", left, right))
     return b.function()
 
 

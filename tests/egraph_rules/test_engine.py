@@ -44,6 +44,7 @@ def chain(length: int) -> Function:
         (Limits(nodes=10), "10 e-nodes"),
         (Limits(seconds=0.0), "0 s of saturation"),
         (Limits(iterations=1), "1 iterations"),
+        (Limits(memory=1), "1 MiB"),
     ],
 )
 def test_limit_that_stops_saturation_is_named(limits: Limits, text: str) -> None:

@@ -1,7 +1,7 @@
 """Every rewrite rule, found by its name, over generated programs: all that it gives is equal, and it matters.
 
-The programs of a rule are in `flat_programs` and `page_programs`, those on which it must not fire in
-`near_misses`.
+The programs of a rule are in `flat_programs`, `page_programs` and `product_programs`, those on which it must not
+fire in `near_misses` and `product_near_misses`.
 """
 
 from __future__ import annotations
@@ -10,11 +10,14 @@ from functools import cache
 
 import flat_programs
 import page_programs
+import product_programs
 import pytest
 from alternatives import TARGET, Alternatives, alternatives, assert_all_equal
 from building import program
 from drawing import INSTANCES, instances
-from near_misses import NEAR_MISSES, ON_VALUE
+from near_misses import NEAR_MISSES as TILE_NEAR_MISSES
+from near_misses import ON_VALUE
+from product_near_misses import NEAR_MISSES as PRODUCT_NEAR_MISSES
 
 from egraph_rules.catalogue import rule, rules
 from egraph_rules.graph import saturated
@@ -25,8 +28,9 @@ from pypto_ir.ops.registry import Role, all_ops
 from pypto_ir.stmt import Function
 from pypto_ir.verify import verify_program
 
-PROGRAMS = {**flat_programs.PROGRAMS, **page_programs.PROGRAMS}
+PROGRAMS = {**flat_programs.PROGRAMS, **page_programs.PROGRAMS, **product_programs.PROGRAMS}
 NAMES = [r.name for r in rules()]
+NEAR_MISSES = {**TILE_NEAR_MISSES, **PRODUCT_NEAR_MISSES}
 
 #: rules that change no emitted program, and why they are there; without them the e-graph is larger
 COMPACTING = {

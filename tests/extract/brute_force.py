@@ -46,7 +46,7 @@ def asked(function: Function, aliased: tuple[tuple[str, str], ...] = ()) -> Ques
     preferred = FORMS if graph.encoded.handovers else ()
     choices = [*(c for c in (choose(graph, TARGET, weights, form) for form in preferred) if not c.missing), free]
     question = problem(graph, free, TARGET)
-    return Question(question, choices, lower_bound(graph, free, TARGET, question.held(), DEFAULT_TRIPS))
+    return Question(question, choices, lower_bound(graph, question.least, TARGET, question.held(), DEFAULT_TRIPS))
 
 
 class TooMany(Exception):
@@ -61,7 +61,9 @@ class BruteForce:
         self.known: dict[Demand, list[int]] = {}
 
     def meets(self, k: Candidate, d: Demand) -> bool:
-        """True where a candidate stands before what asks, in its block or in one around it."""
+        """True where a candidate stands before what asks, in its block or in one around it; a form has no place."""
+        if d.c < 0:
+            return True
         region, position = d.region, d.position
         while True:
             if region == k.region:

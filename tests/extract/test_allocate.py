@@ -16,9 +16,7 @@ from memory_machine import MemoryMachine
 
 from extract import placement
 from extract.allocate import Allocation, allocate, capacity_faults
-from extract.fit import first_that_fits
 from extract.placement import Item, height_of, place
-from extract.price import price
 from extract.target import Target, load_target
 from pypto_eqsat.driver import optimize
 from pypto_ir.diagnostics import Refused, Severity
@@ -219,20 +217,10 @@ def three_pages(rows: int) -> Program:
 
 
 def test_a_function_that_the_target_cannot_hold_is_refused_with_the_tiles_that_do_not_fit() -> None:
-    refusal = refused(three_pages(128), "M001", "Vec holds 188,416 bytes", "c = tile.add", "smaller tiles")
+    refusal = refused(three_pages(128), "M001", "Vec holds 188,416 bytes", "c_0 = tile.add", "smaller tiles")
     assert {d.code for d in refusal.diagnostics} == {"M001"}
     assert optimize(three_pages(56), validate=False).program is not None
     assert optimize(replace(three_pages(128), target=None), validate=False).program is not None
-
-
-def test_the_first_function_that_fits_is_taken_and_without_one_the_first_is_explained() -> None:
-    large, small = tiles(("big", 256, 256)), tiles(("a", 64, 256))
-    prices = {id(f): price(f, ASCEND) for f in (large, small)}
-    chosen, paid, allocation = first_that_fits([(f, prices[id(f)]) for f in (large, small)], ASCEND)
-    assert chosen is small and paid is prices[id(small)] and allocation.peak == {Memory.VEC: 65_536}
-    larger = tiles(("bigger", 512, 256))
-    with pytest.raises(Refused, match=r"big \(262,144 bytes"):
-        first_that_fits([(large, prices[id(large)]), (larger, price(larger, ASCEND))], ASCEND)
 
 
 def test_statistics_say_what_each_pipe_channel_and_memory_bears() -> None:

@@ -9,7 +9,7 @@ from generators import random_program
 
 from egraph_rules.graph import saturated
 from extract.choice import choose
-from extract.decide import SOLVE_SECONDS, decide
+from extract.decide import ChoiceLimits, decide
 from extract.legal import refusals
 from extract.parts import parts, rest
 from extract.problem import Problem, problem
@@ -52,7 +52,7 @@ def test_parts_decide_what_the_whole_decides() -> None:
         if len(pieces) == 1:
             continue
         alone = search(whole, [], float("inf"), nodes=20_000)
-        apart = decide(whole, [whole.choice], 0.0, SOLVE_SECONDS)
+        apart = decide(whole, [whole.choice], 0.0, ChoiceLimits())
         if alone.complete and apart.proof == "optimal":
             checked += 1
             assert abs(alone.cost - apart.cost) < 1e-6

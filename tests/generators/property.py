@@ -22,6 +22,8 @@ from pypto_ir.verify import linearity, tile_ops_2d, verify_program
 
 #: seeds beyond the default ones, and seconds of the comparison
 SEEDS, SECONDS = range(4), 2.0
+#: reasons of a refusal besides those of lowering: buffers that cannot be linear, accumulators that products cannot address
+REFUSALS = frozenset({"V202", "V203", "V301", "V302", "V304", "V305", "V306"})
 
 
 class Failure(AssertionError):
@@ -64,7 +66,7 @@ def check(program: Program) -> Outcome:
     except Refused as refused:
         found = [d for d in refused.diagnostics if d.severity is Severity.ERROR]
         for d in found:
-            if not (d.code.startswith("L") or d.code in ("V202", "V203")):
+            if not (d.code.startswith("L") or d.code in REFUSALS):
                 raise Failure(d.code, str(d)) from refused
         return Outcome(tuple(dict.fromkeys(d.code for d in found)), str(found[0]))
     after = result.program

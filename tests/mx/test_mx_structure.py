@@ -212,12 +212,12 @@ def test_comments_positions_and_frames_are_kept() -> None:
 
 
 WRONG = {
-    "a tensor that is not blocked": ("[1, 2, 1, 16, 2]", "[32, 2]", "V301"),
-    "an offset inside a box": ("[0, 1, 0, 0, 0]", "[0, 1, 0, 8, 0]", "V302"),
-    "half a box": ("[1, 1, 1, 16, 2], [1, 1, 1, 16, 2]", "[1, 1, 1, 16, 2], [1, 1, 1, 8, 2]", "V302"),
-    "a box past the end": ("[0, 1, 0, 0, 0]", "[0, 2, 0, 0, 0]", "V302"),
-    "a tile of the other order": ("blayout=pl.TileLayout.row_major", "slayout=pl.TileLayout.col_major", "V303"),
-    "a tile of another shape": ("pl.Tile[[16, 2]", "pl.Tile[[8, 4]", "V303"),
+    "a tensor that is not blocked": ("[1, 2, 1, 16, 2]", "[32, 2]", "V401"),
+    "an offset inside a box": ("[0, 1, 0, 0, 0]", "[0, 1, 0, 8, 0]", "V402"),
+    "half a box": ("[1, 1, 1, 16, 2], [1, 1, 1, 16, 2]", "[1, 1, 1, 16, 2], [1, 1, 1, 8, 2]", "V402"),
+    "a box past the end": ("[0, 1, 0, 0, 0]", "[0, 2, 0, 0, 0]", "V402"),
+    "a tile of the other order": ("blayout=pl.TileLayout.row_major", "slayout=pl.TileLayout.col_major", "V403"),
+    "a tile of another shape": ("pl.Tile[[16, 2]", "pl.Tile[[8, 4]", "V403"),
 }
 TEXT = """import pypto.language as pl
 
@@ -242,7 +242,7 @@ def test_the_verifier_of_the_result_sees(name: str) -> None:
 def test_blocked_types_in_tuples_are_verified() -> None:
     t = Var("t", TupleType((mx(32, 2), TupleType((mx(*BOXES),)))))
     f = Function("main", (Param(t),), (), (), "Opaque", attrs=(("mx_tensor_views_blocked", True),))
-    assert [d.code for d in blocked_scales(f)] == ["V301"]
+    assert [d.code for d in blocked_scales(f)] == ["V401"]
     assert blocked_scales(replace(f, attrs=())) == []
 
 

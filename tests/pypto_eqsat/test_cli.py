@@ -57,6 +57,9 @@ def test_wrong_usage_is_code_2_with_a_diagnostic() -> None:
         ("check", ADD, "--nope"),
         ("optimize", ADD, "--time-limit", "-1"),
         ("optimize", ADD, "--time-limit", "x"),
+        ("optimize", ADD, "--node-limit", "0"),
+        ("optimize", ADD, "--memory-limit", "1.5"),
+        ("optimize", ADD, "--choice-seconds", "0"),
         ("run", ADD, "--seed", "-3"),
         ("check", ADD, "--2"),
     ):
@@ -157,11 +160,15 @@ def test_options_reach_the_library(monkeypatch: pytest.MonkeyPatch, tmp_path: Pa
 
     monkeypatch.setattr(driver, "optimize", fake)
     arguments = ["--target", "ascend950", "--time-limit", "2.5", "--no-validate", "--validate-seconds", "7", "--policy", "upstream"]
+    arguments += ["--node-limit", "1000", "--memory-limit", "512", "--choice-seconds", "0.5"]
     assert main(["optimize", str(ADD), "-o", str(tmp_path / "o.json"), *arguments]) == 0
-    asked = {"target": "ascend950", "time_limit": 2.5, "validate": False, "validate_seconds": 7.0, "policy": "upstream"}
-    assert seen == asked
+    asked = {"target": "ascend950", "validate": False, "validate_seconds": 7.0, "policy": "upstream"}
+    limits = {"time_limit": 2.5, "node_limit": 1000, "memory_limit": 512, "choice_seconds": 0.5}
+    assert seen == {**asked, **limits, "policy_cost": False}
+    assert main(["optimize", str(ADD), "-o", str(tmp_path / "o.json"), "--stats", str(tmp_path / "s.json")]) == 0
+    assert (seen["policy"], seen["policy_cost"]) == ("cheapest", True)
     assert main(["optimize", str(ADD), "-o", str(tmp_path / "o.json"), "--stage", "mx", "--mx-stores"]) == 0
-    assert (seen["policy"], seen["stages"], seen["mx_stores"]) == ("cheapest", ("mx",), True)
+    assert (seen["stages"], seen["mx_stores"]) == (("mx",), True)
 
 
 def test_run_prints_results_and_written_buffers() -> None:
@@ -181,6 +188,16 @@ def test_run_agrees_with_the_lowered_program(tmp_path: Path) -> None:
     before = cli("run", KERNELS / "rmsnorm_4d.json").out.splitlines()[:-1]
     after = cli("run", out, "--buffer").out.splitlines()[:-1]
     assert before == after and before
+
+
+def test_run_l0c_shows_what_a_row_window_of_an_accumulator_becomes() -> None:
+    """The windows of `row_windows` are 32 columns wide: half of what a product writes goes astray."""
+    given = ("run", KERNELS / "row_windows.json", "--function", "row_windows")
+    meant, buffer, blocks = (cli(*given, *mode).out.splitlines() for mode in ((), ("--buffer",), ("--l0c",)))
+    assert meant == buffer and " 0 undefined" in meant[0]
+    assert meant[0] != blocks[0] and " 0 undefined" not in blocks[0]
+    both = cli(*given, "--l0c", "--buffer")
+    assert both.code == 2 and "--buffer" in both.err
 
 
 def test_run_takes_and_saves_arrays(tmp_path: Path) -> None:

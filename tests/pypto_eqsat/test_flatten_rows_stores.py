@@ -12,6 +12,7 @@ from helpers import (
     assert_all_2d,
     assert_no_dearer,
     calls,
+    cost,
     flat,
     incore,
     ints,
@@ -194,8 +195,8 @@ def assembled(source: list[int], offsets: list[int], lower: bool = False, at: li
 def test_nd_assemble_offset_collapses_to_row(source: list[int], offsets: list[int], at: list[int]) -> None:
     after, expected = lowered(assembled(source, offsets)), assembled(source, offsets, lower=True, at=at)
     assert_no_dearer(after, expected)
-    # a box of two pages costs less where those pages are taken from the source at once
-    assert after == expected or source[0] == 2
+    # a box of whole pages costs less page by page: what it covers is not loaded
+    assert after == expected or (source[1] == 8 and cost(after) < cost(expected))
 
 
 def test_nd_assemble_zero_offset() -> None:
@@ -204,7 +205,7 @@ def test_nd_assemble_zero_offset() -> None:
         assembled([1, 8, 16], [0, 0, 0], lower=True, at=[0, 0]),
     )
     assert_no_dearer(after, expected)
-    assert after == expected
+    assert after == expected or cost(after) < cost(expected)
 
 
 def test_2d_assemble_unchanged() -> None:

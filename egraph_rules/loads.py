@@ -1,0 +1,61 @@
+"""Loads into L1: which of them go through a 2-D view of their tensor, and how.
+
+    load(x [2, 16, 128], [1, 0, k], [1, 16, 64])     v = tensor.view(x, [32, 128])
+                                                     load(v, [16, k], [16, 64])
+
+The engine that makes NZ boxes reads 2-D windows only (`spec/hardware.md` 4.7). A packed row-major tensor has a 2-D view in which a window
+of a run of rows is one window again; any other tensor is read page by page, through windows whose outer extents are 1.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from pypto_ir.expr import Expr, Var
+from pypto_ir.linear import all_provably_equal
+from pypto_ir.ops.tensors import packed_strides
+from pypto_ir.regions import add_index, collapse_contiguous, merged_valid, mul_index
+from pypto_ir.types import Dims, Layout, Memory, Pad, TensorType, TileLayout, TileType, same_dims
+
+
+@dataclass(frozen=True, slots=True)
+class ViewEntry:
+    """A tensor seen with its leading axes collapsed; `valid` is given where it is partly valid (or () where it is only padded)."""
+
+    tensor: Var
+    shape: Dims
+    valid: Dims | None = None
+
+
+def boxed(t: TileType) -> bool:
+    """True for tiles that a load cuts into boxes on its way to L1, NZ or ZN."""
+    return t.memory is Memory.MAT and t.effective_view.slayout is not TileLayout.NONE_BOX
+
+
+def natural(t: TileType) -> bool:
+    """True for NZ tiles: rows of the tensor become rows of boxes."""
+    v = t.effective_view
+    return boxed(t) and (v.blayout, v.slayout, v.fractal) == (TileLayout.COL_MAJOR, TileLayout.ROW_MAJOR, 512)
+
+
+def flat_view(tensor: Expr) -> ViewEntry | None:
+    """The view of a tensor of rank above 2 with its leading axes collapsed; None where it is not packed row by row."""
+    if not isinstance(tensor, Var) or not isinstance(tensor.type, TensorType):
+        return None
+    t = tensor.type
+    if t.rank <= 2 or t.layout is not Layout.ND:
+        return None
+    if t.view and t.view.stride and not all_provably_equal(t.view.stride, packed_strides(t.shape, Layout.ND)):
+        return None
+    shape = merged_valid(t.shape)
+    if same_dims(t.valid, t.shape):
+        return ViewEntry(tensor, shape, () if t.view and t.view.pad is not Pad.NULL else None)
+    return ViewEntry(tensor, shape, merged_valid(t.valid)) if collapse_contiguous(t.valid, t.shape) else None
+
+
+def row_of(offsets: Dims, extents: Dims) -> Expr:
+    """The row of the collapse of a tensor of these extents: [b, r, c] in [B, M, N] is b * M + r."""
+    row = offsets[0]
+    for extent, offset in zip(extents[1:-1], offsets[1:-1], strict=True):
+        row = add_index(mul_index(row, extent), offset)
+    return row

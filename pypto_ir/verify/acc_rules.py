@@ -1,0 +1,202 @@
+"""The rules of accumulator memory: which windows a product may write, which instruction reads which tile.
+
+Each rule gives findings: a code, what was found and why it cannot be, and what to write instead.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from pypto_ir.congruence import Congruence, congruence
+from pypto_ir.diagnostics import declare
+from pypto_ir.expr import Expr, const_int, index
+from pypto_ir.linear import provably_equal
+from pypto_ir.ops.registry import dims_text
+from pypto_ir.text import expr_text
+from pypto_ir.types import Memory, TileType
+from pypto_ir.verify.acc_places import BLOCK, Axis, Place, Stride, coincide, reaches, stride_by_type, stride_of, whole_blocks
+
+declare(
+    V301="a matrix product writes a window of an accumulator whose rows have another stride",
+    V302="a window of an accumulator is not proved to begin at a block",
+    V303="a matrix product that fills no whole blocks may overwrite what lies beside it",
+    V304="an accumulator is read or handed on with another stride than it was written with",
+    V305="something else than a matrix product writes an accumulator",
+    V306="an accumulator is viewed under another shape",
+)
+
+SIDE_BY_SIDE = (
+    "lay the windows side by side, full height, one behind another in columns (window t of [R, N] at column t * N of [R, T * N]), "
+    "give each a tile of its own, or keep them at most 16 columns wide"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    code: str
+    message: str
+    help: str
+
+
+@dataclass(frozen=True, slots=True)
+class Product:
+    """A product of m x n elements by `op` onto a tile of type `t` at `place`; `known` is what is known of scalars. `keep` tells that the
+    rest of its blocks stays as it is."""
+
+    op: str
+    t: TileType
+    place: Place
+    m: Expr
+    n: Expr
+    known: Mapping[str, Congruence]
+    keep: bool
+
+    def findings(self) -> Iterator[Finding]:
+        """What keeps the matrix unit from writing this."""
+        shape = self.t.static_shape
+        if shape is None:
+            yield Finding("V301", f"{self.op} writes an accumulator {dims_text(self.t.shape)} whose shape is not constant", SIDE_BY_SIDE)
+            return
+        rows, columns = shape
+        if columns > BLOCK:
+            stride = self._stride(rows, columns)
+            if stride is not None:
+                yield stride
+        begins = self._begins(columns)
+        if begins is not None:
+            yield begins
+        elif not self.keep:
+            yield from self._rest(rows, columns)
+
+    def window(self) -> str:
+        return window_text(self.t, self.place)
+
+    def _stride(self, rows: int, columns: int) -> Finding | None:
+        """A tile of several block columns must be one that lies as the product writes: full height, block columns as far apart."""
+        place = self.place
+        if place.rows.extent != rows:
+            have = "which control flow merges from several of different heights" if place.stride is None else f"{place.stride} rows apart"
+            why = f"the matrix unit writes its block columns {whole_blocks(rows)} rows apart, those of the accumulator lie {have}"
+            return Finding("V301", f"{self.op} writes {self.window()}: {why}, so only the first 16 columns arrive", SIDE_BY_SIDE)
+        written = stride_of(self.m, rows)
+        read = stride_by_type(self.t, place) if place.columns.extent == columns else place.stride
+        if coincide(written, read):
+            return None
+        why = f"{self.op} writes {self.window()} with block columns {stride_text(written)} apart; it is read as if {stride_text(read)}"
+        help = (
+            "give the accumulator the valid rows of the product: tile.create with compact=True and tile.set_validshape before it, or use "
+            "accumulators of at most 16 rows or 16 columns"
+        )
+        return Finding("V304", why, help)
+
+    def _begins(self, columns: int) -> Finding | None:
+        """One column of blocks may lie at any row: its rows follow one another."""
+        at = self.place.columns
+        return None if at.begins.within_block(min(columns, BLOCK), BLOCK) else misaligned(self.op, self.window(), at)
+
+    def _rest(self, rows: int, columns: int) -> Iterator[Finding]:
+        """The cells of the last blocks that the product does not fill must belong to nobody."""
+        for what, size, used, axis in (("rows", rows, self.m, self.place.rows), ("columns", columns, self.n, self.place.columns)):
+            if congruence(used, self.known).divisible_by(BLOCK):
+                continue
+            at = axis.begins.exact
+            last = axis.extent is not None and at is not None and at + size == axis.extent and at % BLOCK == 0
+            ends = size == axis.extent or last
+            mine = provably_equal(used, index(size)) or reaches(used, axis.written)
+            if size % BLOCK and not ends:
+                whose = f"the {what} behind the window"
+            elif not mine:
+                whose = f"{what} of the window that were written before"
+            else:
+                continue
+            message = (
+                f"{self.op} writes {expr_text(used)} {what} of {self.window()}: whether it leaves the rest of its blocks of 16, {whose}, "
+                "as it is, is not documented"
+            )
+            yield Finding(
+                "V303", message, f"let {what} be a multiple of 16 (a page pitch of whole blocks), or give the window a tile of its own"
+            )
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """A read by `op` of `columns` columns of a tile of type `t` at `place`, from `at` of the accumulator's columns on, into memory
+    `into`; `a5` has the instructions of Ascend950."""
+
+    op: str
+    t: TileType
+    place: Place
+    at: Axis
+    columns: int
+    into: Memory | None
+    a5: bool
+
+    def finding(self) -> Finding | None:
+        if self.place.blank:
+            return None
+        if not self.at.begins.within_block(min(self.columns, BLOCK), BLOCK):
+            return misaligned(self.op, window_text(self.t, self.place), self.at)
+        if self.columns <= BLOCK and self.at == self.place.columns:
+            return None
+        lies, read = stride_by_type(self.t, self.place), self._stride()
+        if coincide(lies, read):
+            return None
+        what = window_text(self.t, self.place)
+        message = f"{self.op} reads {what} with block columns {stride_text(read)} apart; they lie {stride_text(lies)} apart"
+        return Finding("V304", message, "let all rows be valid, store the tile to global memory, or keep it at most 16 rows or columns")
+
+    def _stride(self) -> Stride | None:
+        """`spec/hardware.md` 4.5, table; Ascend910B brings a tile to Vec by a store to global memory."""
+        by_type, packed = stride_by_type(self.t, self.place), stride_of(self.t.valid[0], self.place.stride)
+        if self.op == "tile.store" or (self.into is not Memory.MAT and not self.a5):
+            return by_type
+        if self.op == "tile.extract":
+            return self.place.stride if self.into is Memory.MAT else by_type
+        if self.op == "tile.assemble":
+            return self.place.stride if self.into is Memory.MAT else packed
+        return packed if self.a5 and const_int(self.t.valid[0]) is None else self.place.stride
+
+
+def misaligned(op: str, window: str, at: Axis) -> Finding:
+    """A column that is no multiple of 16, or is not proved to be one."""
+    known = at.begins
+    if known.exact is not None:
+        found = f"begins at column {known.exact}"
+    else:
+        said = f"`{expr_text(at.shown)}`" if at.shown is not None else "known at run time only"
+        fact = "nothing is known of it" if known.modulus == 1 else f"it is {known.residue} modulo {known.modulus}"
+        found = f"begins at a column ({said}) that is not proved to be a multiple of 16: {fact}"
+    help = "let the column be a sum of multiples of 16, such as `t * 64 + n0` with n0 from range(0, 64, 16)"
+    return Finding("V302", f"{op}: {window} {found}, and accumulators are addressed in block columns of 16", help)
+
+
+def handed_on(t: TileType, place: Place, to: TileType) -> Finding | None:
+    """A written tile under a type that has its block columns elsewhere (`spec/flatten.md` 11)."""
+    shape = t.static_shape
+    if place.blank or shape is None or shape[-1] <= BLOCK:
+        return None
+    lies, then = stride_by_type(t, place), stride_by_type(to, place)
+    if coincide(lies, then):
+        return None
+    message = (
+        f"an accumulator {dims_text(t.shape)} with block columns {stride_text(lies)} apart is handed on as one with {stride_text(then)}"
+    )
+    return Finding("V304", message, "give what hands it on and what takes it one valid shape")
+
+
+def window_text(t: TileType, place: Place) -> str:
+    """`the window [16, 64] at [0, t * 64] of an accumulator [16, 256]`."""
+    offsets = (place.rows.shown, place.columns.shown)
+    extents = (place.rows.extent, place.columns.extent)
+    if extents == t.static_shape:
+        return f"the accumulator {dims_text(t.shape)}"
+    at = "" if None in offsets else f" at [{', '.join(expr_text(e) for e in offsets if e is not None)}]"
+    of = "" if None in extents else f" {list(extents)}"
+    return f"the window {dims_text(t.shape)}{at} of an accumulator{of}"
+
+
+def stride_text(stride: Stride | None) -> str:
+    if stride is None:
+        return "an unknown number of rows"
+    return f"{stride} rows" if isinstance(stride, int) else f"{expr_text(stride)} rows, rounded up to 16,"

@@ -1,0 +1,142 @@
+"""The counter-examples of the rules of products.egg and accumulators.egg as programs: the rule must not fire on them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from building import Build, Shape
+from product_programs import matrix
+
+from pypto_ir.dtypes import DType
+from pypto_ir.expr import Binary, Const
+from pypto_ir.stmt import Function
+
+FP16 = DType.FP16
+Make = Callable[[], Function]
+
+
+def _product(left: Shape, right: Shape, flat: Shape | None = None) -> Make:
+    """A product, stored as it is or under a flat shape."""
+
+    def make() -> Function:
+        b = Build()
+        z = b.let("z", "tile.batch_matmul", matrix(b, "l", left, FP16), matrix(b, "r", right, FP16))
+        b.out(b.let("y", "tile.reshape", z, flat) if flat else z)
+        return b.function()
+
+    return make
+
+
+def _accumulated(page: Shape, windows: bool = False) -> Make:
+    """Two batched products into one accumulator of two pages [M, N], and a window of one of them."""
+
+    def make() -> Function:
+        b, (m, n) = Build(), page
+        left, right = matrix(b, "l", (2, m, 16), FP16), matrix(b, "r", (2, 16, n), FP16)
+        acc = b.let("acc", "tile.create", (2, m, n), dtype="FP32", target_memory="Acc")
+        with b.loop("i", 2, {"a": acc}) as (i, a):
+            more = b.let("more", "tile.batch_matmul_acc", a, left, right, Binary("eq", i, Const(0)))
+            b.yields(more)
+        b.out(b.let("again", "tile.batch_matmul_acc", b.ended[0], left, right))
+        if windows:
+            z = b.let("z", "tile.batch_matmul", left, right)
+            b.out(b.let("cut", "tile.slice", z, (1, 16, n), (0, 16, 0)))
+        return b.function()
+
+    return make
+
+
+def _other_pages() -> Function:
+    """[2, 16, 32] seen as [4, 16, 16]."""
+    b = Build()
+    acc = b.let("acc", "tile.create", (2, 16, 32), dtype="FP32", target_memory="Acc")
+    left, right = matrix(b, "l", (4, 16, 16), FP16), matrix(b, "r", (4, 16, 16), FP16)
+    seen = b.let("seen", "tile.reshape", acc, (4, 16, 16))
+    b.out(b.let("more", "tile.batch_matmul_acc", seen, left, right, True))
+    return b.function()
+
+
+def _transposed(shape: Shape, axes: Shape, valid: Shape | None = None) -> Make:
+    def make() -> Function:
+        b = Build()
+        b.out(b.let("y", "tile.transpose", b.load("x", shape, valid), *axes))
+        return b.function()
+
+    return make
+
+
+def _cut_swap() -> Function:
+    b = Build()
+    source = b.tensor("src", (2, 16, 32), FP16)
+    x = b.read("x", source, (2, 16, 32), (2, 8, 32), target_memory="Mat")
+    left = matrix(b, "l", (2, 16, 32), FP16)
+    b.out(b.let("z", "tile.batch_matmul", left, b.let("t", "tile.transpose_view", x)))
+    return b.function()
+
+
+def _rows_of_pages() -> Function:
+    """Rows 8 to 24 of two pages of 16 rows are parts of both."""
+    b = Build()
+    z = b.let("z", "tile.batch_matmul", matrix(b, "l", (2, 32, 16), FP16), matrix(b, "r", (2, 16, 32), FP16))
+    b.out(b.let("cut", "tile.slice", z, (1, 16, 32), (1, 16, 0)))
+    return b.function()
+
+
+def _write_rows_of_pages() -> Function:
+    b = Build()
+    z = b.let("z", "tile.batch_matmul", matrix(b, "l", (2, 32, 16), FP16), matrix(b, "r", (2, 16, 32), FP16))
+    w = b.let("w", "tile.batch_matmul", matrix(b, "pl", (1, 16, 16), FP16), matrix(b, "pr", (1, 16, 32), FP16))
+    b.out(b.let("all", "tile.assemble", z, w, (1, 16, 0)))
+    return b.function()
+
+
+def _bands(shape: Shape, valid: Shape | None) -> Make:
+    def make() -> Function:
+        b = Build()
+        x = b.load("x", shape, valid)
+        b.out(b.let("y", "tile.reshape", x, (shape[0] * shape[1], shape[2])))
+        return b.function()
+
+    return make
+
+
+def _two_pages_of_part() -> Function:
+    """Rows 0 and 1 of two pages of four rows."""
+    b = Build()
+    source = b.tensor("src", (2, 32, 16), FP16)
+    x = b.read("x", source, (2, 16, 16), None, (0, 16, 0), target_memory="Mat")
+    b.out(b.let("z", "tile.batch_matmul", x, matrix(b, "r", (16, 16), FP16)))
+    return b.function()
+
+
+def _cut_load() -> Function:
+    b = Build()
+    source = b.tensor("src", (2, 16, 16), FP16)
+    x = b.read("x", source, (2, 16, 16), (1, 16, 16), target_memory="Mat")
+    b.out(b.let("z", "tile.move", x, target_memory="Left"))
+    return b.function()
+
+
+NEAR_MISSES: dict[str, tuple[Make, ...]] = {
+    "store.bands": (_bands((2, 4, 8), (1, 4, 8)), _bands((1, 4, 8), None)),
+    "pages.load.view": (_cut_load,),
+    "pages.product": (_product((1, 16, 16), (1, 16, 32)),),
+    "flat.product": (_product((2, 16, 16), (2, 16, 32)),),
+    "flat.product.rows": (
+        _product((2, 16, 16), (2, 16, 32), (32, 32)),
+        _product((2, 2048, 16), (16, 16), (4096, 16)),
+    ),
+    "pages.swap": (_cut_swap,),
+    "pages.transpose": (_transposed((2, 4, 8), (0, 1)), _transposed((2, 4, 8), (1, 2), (1, 4, 8))),
+    "flat.transpose": (_transposed((2, 4, 8), (1, 2)), _transposed((1, 4, 8), (0, 1))),
+    "flat.pack.products": (_product((2, 16, 16), (2, 16, 24), (32, 24)),),
+    "cols.create": (_accumulated((16, 24)), _accumulated((8, 16))),
+    "cols.leaf": (_accumulated((16, 24)),),
+    "cols.reshape": (_other_pages,),
+    "cols.accumulate": (_accumulated((16, 24)), _accumulated((24, 16))),
+    "cols.product": (_product((2, 16, 16), (2, 16, 24)), _product((2, 8, 16), (2, 16, 16))),
+    "cols.slice": (_rows_of_pages,),
+    "cols.assemble": (_write_rows_of_pages,),
+    "pages.cols": (_accumulated((16, 24)),),
+    "flat.load.view": (_two_pages_of_part,),
+}

@@ -1,0 +1,203 @@
+"""For each rule of products.egg and accumulators.egg a generator of programs in which it fires."""
+
+from __future__ import annotations
+
+from math import prod
+
+from building import Build, Shape
+from drawing import ALL, Draw, Generator, scratch_like
+
+from pypto_ir.dtypes import DType
+from pypto_ir.expr import Binary, Const, Var
+from pypto_ir.stmt import Function
+
+HALVES = (DType.FP16, DType.BF16, DType.FP32, DType.INT8)
+ROW_MAJOR = {"target_memory": "Vec", "blayout": "row_major", "slayout": "none_box"}
+
+
+def matrix(b: Build, name: str, shape: Shape, dtype: DType, at: Shape | None = None, room: int = 0) -> Var:
+    """A load into L1 of a window of a new tensor parameter; `room` is what the tensor is larger in its last axis."""
+    source = b.tensor(f"{name}_in", (*shape[:-1], shape[-1] + room), dtype)
+    return b.read(name, source, shape, None, at, target_memory="Mat")
+
+
+def ones(batch: Shape) -> Shape:
+    return tuple(1 for _ in batch)
+
+
+def factors(b: Build, d: Draw, left: Shape, right: Shape, page: Shape = (16, 16, 16)) -> tuple[Var, Var]:
+    """Operands of a product with these batch dims and (M, K, N)."""
+    m, k, n = page
+    dtype = d.dtype(HALVES)
+    return matrix(b, "l", (*left, m, k), dtype), matrix(b, "r", (*right, k, n), dtype, room=16 * (d.number % 2))
+
+
+def accumulator(b: Build, name: str, shape: Shape, like: Var) -> Var:
+    dtype = "INT32" if like.type.dtype is DType.INT8 else "FP32"  # type: ignore[union-attr]
+    return b.let(name, "tile.create", shape, dtype=dtype, target_memory="Acc")
+
+
+def product(d: Draw) -> Function:
+    """A batched product, its batches equal or broadcast."""
+    b, batch = Build(), d.batch()
+    left, right = d.random.choice(((batch, batch), (batch, ones(batch)), (ones(batch), batch)))
+    b.out(b.let("z", "tile.batch_matmul", *factors(b, d, left, right)))
+    return b.function()
+
+
+def one_product(d: Draw) -> Function:
+    """A product with one page."""
+    b, batch = Build(), ones(d.batch())
+    left, right = d.random.choice(((batch, batch), (batch, ()), ((), batch), ((), ())))
+    b.out(b.let("z", "tile.batch_matmul", *factors(b, d, left, right)))
+    return b.function()
+
+
+def rows_product(d: Draw) -> Function:
+    """A batch of rows times one matrix, stored as rows."""
+    b, batch = Build(), d.batch()
+    z = b.let("z", "tile.batch_matmul", *factors(b, d, batch, d.random.choice(((), ones(batch)))))
+    b.out(b.let("y", "tile.reshape", z, (prod(batch) * 16, 16)))
+    return b.function()
+
+
+def swap(d: Draw) -> Function:
+    """A product whose right side is seen transposed."""
+    b, batch = Build(), d.batch()
+    dtype = d.dtype(HALVES)
+    left, right = matrix(b, "l", (*batch, 16, 32), dtype), matrix(b, "r", (*batch, 16, 32), dtype)
+    b.out(b.let("z", "tile.batch_matmul", left, b.let("t", "tile.transpose_view", right)))
+    return b.function()
+
+
+def transpose(d: Draw) -> Function:
+    b, batch = Build(), d.batch()
+    x = b.load("x", (*batch, *d.random.choice(((8, 16), (16, 8), (32, 8)))), dtype=d.dtype(ALL[:4]))
+    last = d.rank - 1
+    scratch = (scratch_like(b, "given", x),) if d.number % 3 == 2 else ()
+    b.out(b.let("y", "tile.transpose", x, d.random.choice((last - 1, -2)), last, *scratch))
+    return b.function()
+
+
+def one_transpose(d: Draw) -> Function:
+    b, batch = Build(), ones(d.batch()) if d.number % 2 else ()
+    x = b.load("x", (*batch, *d.random.choice(((8, 16), (16, 8), (16, 16), (32, 8)))), dtype=d.dtype(ALL[:4]))
+    b.out(b.let("y", "tile.transpose", x, -2, len(batch) + 1))
+    return b.function()
+
+
+def pack(d: Draw) -> Function:
+    """What is made page by page and needed as one tile."""
+    b, batch = Build(), d.batch()
+    if d.number % 2:
+        x = b.load("x", (*batch, 8, 16), dtype=d.dtype(ALL[:4]))
+        y = b.let("y", "tile.transpose", x, -2, -1)
+        b.out(b.let("z", "tile.reshape", y, (*batch, 8, 16)))
+    else:
+        z = b.let("z", "tile.batch_matmul", *factors(b, d, batch, batch))
+        y = b.let("y", "tile.move", z, **ROW_MAJOR)
+        b.out(b.let("w", "tile.reshape", y, (*batch, 8, 32)))
+    return b.function()
+
+
+def create(d: Draw) -> Function:
+    """An accumulator that two products add to, one after the other."""
+    b, batch = Build(), d.batch()
+    left, right = factors(b, d, batch, d.random.choice((batch, ones(batch))))
+    acc = accumulator(b, "acc", (*batch, 16, 16), left)
+    first = b.let("first", "tile.batch_matmul_acc", acc, left, right, True)
+    b.out(b.let("second", "tile.batch_matmul_acc", first, left, right))
+    return b.function()
+
+
+def leaf(d: Draw) -> Function:
+    """An accumulator that a K loop carries."""
+    b, batch = Build(), d.batch()
+    dtype, steps = d.dtype(HALVES), d.random.randint(1, 3)
+    a, w = b.tensor("a", (*batch, 16, 16 * steps), dtype), b.tensor("w", (*batch, 16 * steps, 32), dtype)
+    acc0 = accumulator(b, "acc0", (*batch, 16, 32), a)
+    with b.loop("k", steps, {"acc": acc0}) as (k, acc):
+        at = Binary("mul", k, Const(16))
+        zero = tuple(0 for _ in batch)
+        left = b.read("l", a, (*batch, 16, 16), None, (*zero, 0, at), target_memory="Mat")
+        right = b.read("r", w, (*batch, 16, 32), None, (*zero, at, 0), target_memory="Mat")
+        b.yields(b.let("more", "tile.batch_matmul_acc", acc, left, right, Binary("eq", k, Const(0))))
+    b.out(b.ended[0])
+    return b.function()
+
+
+def reshape(d: Draw) -> Function:
+    """An accumulator whose batch dims are regrouped between two products."""
+    b, batch = Build(), d.batch()
+    left, right = factors(b, d, batch, batch)
+    acc = accumulator(b, "acc", (prod(batch), 1, 16, 16), left)
+    seen = b.let("seen", "tile.reshape", acc, (*batch, 16, 16))
+    b.out(b.let("more", "tile.batch_matmul_acc", seen, left, right, True))
+    return b.function()
+
+
+def started(d: Draw) -> Function:
+    """A product that a second one adds to."""
+    b, batch = Build(), d.batch()
+    left, right = factors(b, d, batch, d.random.choice((batch, ones(batch))))
+    first = b.let("first", "tile.batch_matmul", left, right)
+    b.out(b.let("second", "tile.batch_matmul_acc", first, left, right))
+    return b.function()
+
+
+def window(d: Draw) -> Function:
+    """One page of an accumulator, at a constant or at a scalar, updated by a product of its own."""
+    b, batch = Build(), d.batch()
+    dtype = d.dtype(HALVES)
+    left, right = matrix(b, "l", (16, 16), dtype), matrix(b, "r", (16, 32), dtype)
+    full, wide = matrix(b, "fl", (*batch, 16, 16), dtype), matrix(b, "fr", (*batch, 16, 32), dtype)
+    acc = b.let("acc", "tile.batch_matmul", full, wide)
+    at = [d.random.randrange(n) for n in batch]
+    place = (b.scalar("p", 0, batch[0] - 1), *at[1:], 0, 0) if d.number % 2 else (*at, 0, 0)
+    cut = b.let("cut", "tile.slice", acc, (*ones(batch), 16, 32), place)
+    page = b.let("page", "tile.matmul_acc", b.let("flat", "tile.reshape", cut, (16, 32)), left, right)
+    back = b.let("back", "tile.reshape", page, (*ones(batch), 16, 32))
+    b.out(b.let("all", "tile.assemble", acc, back, place))
+    return b.function()
+
+
+def bands(d: Draw) -> Function:
+    """A batch stored as rows of a 2-D tensor."""
+    b, shape = Build(), d.shape()
+    x = b.load("x", shape, dtype=d.dtype())
+    y = b.let("y", "tile.reshape", d.pointwise(b, "w", x), (prod(shape[:-1]), shape[-1]))
+    b.out(y, (prod(shape[:-1]) + 3, shape[-1] + 1), (d.random.randint(0, 3), d.random.randint(0, 1)))
+    return b.function()
+
+
+def load_view(d: Draw) -> Function:
+    """Loads into L1 of a run of rows of a larger tensor."""
+    b, batch = Build(), d.batch()
+    dtype = d.dtype(HALVES)
+    source = b.tensor("src", (batch[0] + 1, *batch[1:], 16, 48), dtype)
+    at = (b.scalar("p", 0, 1) if d.number % 2 else 1, *(0 for _ in batch[1:]), 0, 16)
+    x = b.read("x", source, (*batch, 16, 16), None, at, target_memory="Mat")
+    b.out(b.let("z", "tile.batch_matmul", x, matrix(b, "r", (16, 16), dtype)))
+    return b.function()
+
+
+PROGRAMS: dict[str, Generator] = {
+    "store.bands": bands,
+    "flat.load.view": load_view,
+    "pages.load.view": load_view,
+    "pages.product": product,
+    "flat.product": one_product,
+    "flat.product.rows": rows_product,
+    "pages.swap": swap,
+    "pages.transpose": transpose,
+    "flat.transpose": one_transpose,
+    "flat.pack.products": pack,
+    "cols.create": create,
+    "cols.leaf": leaf,
+    "cols.reshape": reshape,
+    "cols.accumulate": create,
+    "cols.product": started,
+    "cols.slice": window,
+    "cols.assemble": window,
+    "pages.cols": started,
+}
