@@ -12,14 +12,12 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from egraph_rules.mx.block import Blocking, block_scales
-from egraph_rules.mx.facts import FactProver
-from egraph_rules.mx.proofs import Prover
-from egraph_rules.mx.upstream import UpstreamProver
 from pypto_ir.diagnostics import Diagnostics
 from pypto_ir.stmt import Assign, Eval, FunctionCall, Program, Submit, walk
 from pypto_ir.types import ScalarType
 
 if TYPE_CHECKING:
+    from egraph_rules.mx.proofs import Prover
     from pypto_ir.interp.compare import Verdict
 
 #: the policy under which offsets are proved by upstream's rules; under any other they are proved by facts
@@ -27,8 +25,15 @@ UPSTREAM = "upstream"
 
 
 def prover(program: Program, policy: str) -> Prover:
-    """What proves offsets under a policy."""
-    return UpstreamProver(program) if policy == UPSTREAM else FactProver(program)
+    """What proves offsets under a policy. What upstream's rules prove is taken where the facts confirm it: they know of widths, and a
+    wrong program must not leave."""
+    from egraph_rules.mx.facts import FactProver
+
+    if policy != UPSTREAM:
+        return FactProver(program)
+    from egraph_rules.mx.upstream import Confirmed, UpstreamProver
+
+    return Confirmed(UpstreamProver(program), FactProver(program))
 
 
 def block(program: Program, source: Program, *, policy: str = "cheapest", stores: bool = False) -> Blocking:

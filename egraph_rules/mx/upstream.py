@@ -9,14 +9,14 @@ range(0, 46368, 16) is -2146459392 at i = 46352. Its accepts are those of upstre
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
 from egraph_rules.index_calls import CallSite, arguments, call_sites, called
-from egraph_rules.mx.proofs import Gap, Where
+from egraph_rules.mx.proofs import Gap, Prover, Where
 from pypto_ir.dtypes import DType
 from pypto_ir.expr import Binary, Cast, Const, Expr, Var, const_int, dtype_of, index
-from pypto_ir.stmt import Assign, Call, For, Function, FunctionCall, Program, Submit, Value, walk
+from pypto_ir.stmt import Assign, Call, For, Function, FunctionCall, Program, Scope, Submit, Value, walk
 from pypto_ir.types import ScalarType
 
 #: nodes that one proof may look at
@@ -31,10 +31,11 @@ Name: TypeAlias = tuple[str, str]
 
 @dataclass(slots=True)
 class ProgramScalars:
-    """What one walk over a program finds: scalar definitions, loops with constant start and step, and for every scalar parameter the
-    arguments of all calls (None for an argument that is missing)."""
+    """What one walk over a program finds: scalar definitions, names of block indices and counts, loops with constant start and step,
+    and for every scalar parameter the arguments of all calls (None for an argument that is missing)."""
 
     definitions: dict[Name, Value] = field(default_factory=dict)
+    blocks: set[Name] = field(default_factory=set)
     loops: dict[Name, tuple[int, int]] = field(default_factory=dict)
     sources: dict[Name, list[tuple[CallSite, Expr | None]]] = field(default_factory=dict)
 
@@ -49,6 +50,10 @@ class ProgramScalars:
                         found.loops[function.name, s.var.name] = int(start.value), int(step.value)
                     case Assign(targets=(target,), value=value) if isinstance(target.type, ScalarType):
                         found.definitions.setdefault((function.name, target.name), value)
+                        if isinstance(value, Call) and value.op in _NON_NEGATIVE:
+                            found.blocks.add((function.name, target.name))
+                    case Scope(kind="spmd", var=Var(name=name)):  # its variable is the block index
+                        found.blocks.add((function.name, name))
             for site in call_sites(function):
                 if site.callee in functions:
                     found._call(functions[site.callee], site)
@@ -97,6 +102,29 @@ class UpstreamProver:
             return Binary("floordiv", e, Cast(index(by), dtype))
         narrow = dtype is not None and dtype.bits < DType.INDEX.bits
         return Binary("floordiv", Cast(e, DType.INDEX) if narrow else e, index(by))
+
+
+class Confirmed:
+    """Upstream's proofs, as far as another prover, which knows of widths, comes to the same."""
+
+    def __init__(self, upstream: UpstreamProver, sound: Prover) -> None:
+        self.upstream, self.sound, self.forms = upstream, sound, upstream.forms
+
+    def divisible(self, at: Where, e: Expr, by: int) -> Gap | None:
+        return self.upstream.divisible(at, e, by) or _doubted(self.sound.divisible(at, e, by))
+
+    def non_negative(self, at: Where, e: Expr) -> Gap | None:
+        return self.upstream.non_negative(at, e) or _doubted(self.sound.non_negative(at, e))
+
+    def inside(self, at: Where, offset: Expr, size: int, extent: int) -> bool | None:
+        return self.upstream.inside(at, offset, size, extent)
+
+    def quotient(self, at: Where, e: Expr, by: int) -> Expr:
+        return self.upstream.quotient(at, e, by)
+
+
+def _doubted(gap: Gap | None) -> Gap | None:
+    return gap and replace(gap, reason="upstream's rules accept it, but it does not hold at its width")
 
 
 class _Proof:
@@ -162,8 +190,7 @@ class _Proof:
                     return self.broken(f, e, sites, "the divisor is no positive constant")
                 return self.non_negative(f, a, sites)
             case Var(name=name):
-                definition = self.scalars.definitions.get((f, name))
-                if isinstance(definition, Call) and definition.op in _NON_NEGATIVE:
+                if (f, name) in self.scalars.blocks:
                     return True
                 start, step = self.scalars.loops.get((f, name), (-1, -1))
                 if start >= 0 and step >= 0:

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
-from helpers import SHARED, assert_all_2d, calls, function, incore, kernel, let, load, out, program, ret, scalar, store, tensor
+from helpers import SHARED, assert_all_2d, calls, cost, function, incore, kernel, let, load, out, program, ret, scalar, store, tensor
 from scales import A, blocked, call, compared, keep, kept, mx_refused, scale_load, scales, shape_of, texts
 
 from egraph_rules.catalogue import every_rule, rule
@@ -50,6 +50,7 @@ def test_mx_expert_is_blocked_through_its_call() -> None:
     boxes = [["0", rows, "g0 // 2", "0", "0"] for rows in ("r0 // 16", "n0 // 16")]
     assert texts(upstream, "tile.load", 1, "mx_gemm")[1::2] == boxes
     assert optimize(after).program is after
+    assert cost(after) == cost(before), "no cost tells a logical tensor from a blocked one"
 
 
 def test_both_stages_run_one_after_the_other() -> None:

@@ -15,6 +15,7 @@ import egraph_rules.mx.block as block
 import egraph_rules.mx.calls as calls
 import egraph_rules.mx.offsets as offsets
 import pypto_ir.ops.memory as memory
+from egraph_rules.mx.facts import FactProver
 from egraph_rules.mx.upstream import UpstreamProver
 from pypto_eqsat.cli import main as command
 from pypto_eqsat.driver import optimize
@@ -113,11 +114,11 @@ def test_a_prover_that_believes_everything_gives_no_wrong_program(monkeypatch: p
     """Rows in steps of half a box, which nothing proves: the comparison sees what a false proof would do."""
     body = [scale_load("t", "s", ["i", 0], [16, 2]), store("n", "t", ["i", 0], "c"), give("n")]
     before = incore([scales("s", 64, 2), kept(64, 2)], [loop("i", [0, 48, 8], {"c": "o_0"}, body, ["o"]), ret("o")])
-    mx_refused(before, "B108", policy="upstream")
+    mx_refused(before, "B108")
     for proof in ("divisible", "non_negative"):
-        monkeypatch.setattr(UpstreamProver, proof, lambda *given: None)
+        monkeypatch.setattr(FactProver, proof, lambda *given: None)
     with pytest.raises(Refused) as caught:
-        optimize(before, stages=("mx",), policy="upstream")
+        optimize(before, stages=("mx",))
     assert [d.code for d in caught.value.diagnostics] == ["X004"]
 
 

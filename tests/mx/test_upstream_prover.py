@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from helpers import Json, const, function, incore, let, loop, program, ret, scalar
+from scales import mx_refused, scale_load, scales
 
 from egraph_rules.mx.proofs import Gap, Where
 from egraph_rules.mx.upstream import BUDGET, UpstreamProver
@@ -242,3 +243,16 @@ def test_what_it_accepts_wrongly_is_what_upstream_accepts_wrongly() -> None:
     facts, at, value = prover(p)
     assert facts.non_negative(at, value("x")) is None and facts.divisible(at, value("x"), 16) is None
     assert (46352 * 46352 + 2**31) % 2**32 - 2**31 == -2146459392
+
+
+def test_the_tool_does_not_follow_where_upstream_is_wrong() -> None:
+    bounds = [const(0, "INT32"), const(46368, "INT32"), const(16, "INT32")]
+    body = [{"let": "x", "expr": "i * i"}, scale_load("t", "s", ["x", 0], [16, 2])]
+    (d,) = mx_refused(incore([scales("s", 64, 2)], [loop("i", bounds, {}, body), ret()]), "B109", policy="upstream")
+    assert "upstream's rules accept it" in d.message and "at its width" in d.message
+
+
+def test_the_variable_of_a_spread_scope_is_a_block_index() -> None:
+    scope = {"scope": "spmd", "var": "b", "attrs": {"core_num": 2}, "body": [{"let": "x", "expr": "b * 16"}]}
+    facts, at, value = prover(incore([], [scope, ret()], kind="Opaque"))
+    assert facts.non_negative(at, value("x")) is None and facts.divisible(at, value("x"), 16) is None
