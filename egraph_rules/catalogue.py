@@ -46,9 +46,17 @@ def index_rules() -> tuple[Rule, ...]:
     return tuple(rule for file in INDEX_FILES[2:] for rule in _rules_of(file))
 
 
+@cache
+def every_rule() -> tuple[Rule, ...]:
+    """The rules of the e-graph for tiles and for index expressions, then those that rewrite whole programs."""
+    from egraph_rules.mx.rules import RULES
+
+    return (*rules(), *index_rules(), *RULES)
+
+
 def rule(name: str) -> Rule | None:
     """The rule of a name, or the one that a part of that name belongs to."""
-    return next((r for r in (*rules(), *index_rules()) if r.name == name or name in r.parts), None)
+    return next((r for r in every_rule() if r.name == name or name in r.parts), None)
 
 
 def _rules_of(file: str) -> list[Rule]:

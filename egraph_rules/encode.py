@@ -18,6 +18,7 @@ from egraph_rules.values import Values
 from pypto_ir.expr import Expr, Var
 from pypto_ir.ops.registry import Trait, find_op, type_of
 from pypto_ir.regions import NoWindow, partition_window
+from pypto_ir.scale_boxes import is_blocked
 from pypto_ir.stmt import (
     Assign,
     Block,
@@ -205,9 +206,10 @@ def yielded(block: Block) -> tuple[Expr, ...]:
 
 
 def _window(call: Call, tile: TileType, target: TensorType) -> tuple[Dims | None, str | None]:
-    """The box operand that the flat form of a store needs, or why it has none. A box that is given is kept."""
+    """The box operand that the flat form of a store needs, or why it has none. A box that is given is kept, and blocked scales take the
+    boxes that their tile holds."""
     offsets = tuple_items(call.args[1])
-    if len(call.args) > 3 or target.rank <= 2 or offsets is None:
+    if len(call.args) > 3 or target.rank <= 2 or offsets is None or is_blocked(target):
         return None, None
     found = partition_window(tile.valid, target.shape, offsets)
     return (None, found.reason) if isinstance(found, NoWindow) else (found, None)

@@ -11,6 +11,7 @@ from egraph_rules.row_windows import Obstacle
 from pypto_ir.diagnostics import Diagnostic, Place, declare
 from pypto_ir.expr import Expr, Item, MakeTuple, Var, const_int
 from pypto_ir.ops.registry import dims_text, type_of
+from pypto_ir.scale_boxes import is_blocked
 from pypto_ir.stmt import (
     Assign,
     Call,
@@ -106,13 +107,13 @@ def window_diagnostics(function: Function, obstacles: list[Obstacle]) -> list[Di
 
 def is_two_d(function: Function) -> bool:
     """True where a function is legal as it stands: it passes TileOps2D, no value has rank above 2, every store into a tensor of rank
-    above 2 names its box, and no tile is read after it was overwritten in place."""
+    above 2 names its box unless it stores scales, and no tile is read after it was overwritten in place."""
     if tile_ops_2d(function) or nd_values(function):
         return False
     for s in walk(function.body):
         if is_store(s) and isinstance(s, Assign | Eval) and isinstance(s.value, Call):
             target = type_of(s.value.args[2])
-            if isinstance(target, TensorType) and target.rank > 2 and len(s.value.args) < 4:
+            if isinstance(target, TensorType) and target.rank > 2 and len(s.value.args) < 4 and not is_blocked(target):
                 return False
     return not violations(function)
 

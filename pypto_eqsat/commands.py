@@ -103,6 +103,10 @@ def optimize(arguments: argparse.Namespace) -> int:
     }
     if arguments.choice_seconds is not None:
         options["choice_seconds"] = arguments.choice_seconds
+    if arguments.mx_stores:
+        options["mx_stores"] = True
+    if arguments.stage is not None:
+        options["stages"] = (arguments.stage,)
     seconds = arguments.validate_seconds
     options["validate_seconds"] = VALIDATE_SECONDS if seconds is None else seconds
     with source.locating(), reproducing(source.program):
@@ -212,11 +216,10 @@ def extract(arguments: argparse.Namespace) -> int:
 
 
 def rules(arguments: argparse.Namespace) -> int:
-    from egraph_rules.catalogue import index_rules
-    from egraph_rules.catalogue import rules as tile_rules
+    from egraph_rules.catalogue import every_rule as all_rules
 
     wanted = arguments.name
-    known = sorted((*tile_rules(), *index_rules()), key=lambda rule: str(rule.name))
+    known = sorted(all_rules(), key=lambda rule: str(rule.name))
     chosen = [r for r in known if wanted is None or wanted in (r.name, *r.parts) or r.name.startswith(f"{wanted.rstrip('.')}.")]
     if not chosen:
         raise _unknown("rule", wanted, [r.name for r in known])

@@ -14,16 +14,21 @@ from typing import TYPE_CHECKING, Any
 from egraph_rules.buffers import aliased_params
 from egraph_rules.catalogue import rule
 from egraph_rules.engine import Limits
+from egraph_rules.mx.block import holds_mx
 from extract.decide import SOLVE_SECONDS, ChoiceLimits
 from extract.lower import Lowered, lower
 from extract.target import PIPES, Target, load_target
 from extract.trips import DEFAULT_TRIPS
+from pypto_eqsat.mx_stage import block, compared
+from pypto_eqsat.mx_stage import stats as mx_stats
 from pypto_ir.diagnostics import Diagnostic, Diagnostics, Refused, Severity, declare
 from pypto_ir.stmt import Function, Program
 from pypto_ir.verify import accumulators, linearity, tile_ops_2d, verify_program
+from pypto_ir.verify.boxes import blocked_scales
 
 if TYPE_CHECKING:
     from pypto_eqsat.policy import PolicyCost
+    from pypto_ir.interp.compare import Verdict
 
 declare(
     X003="the emitted program does not pass the verifier",
@@ -33,6 +38,8 @@ declare(
     W403="the rules give no 2-D form of a function, and it was lowered as upstream lowers it",
 )
 
+#: the passes, in the order in which they run: tiles to 2-D, then MX scales to boxes
+STAGES = ("flatten", "mx")
 #: seconds that interpretation goes on for unless told otherwise; every changed function is run at least once, however short that is
 VALIDATE_SECONDS = 0.01
 
@@ -62,15 +69,18 @@ def optimize(
     without_rules: frozenset[str] = frozenset(),
     policy: str = "cheapest",
     policy_cost: bool = True,
+    stages: tuple[str, ...] = STAGES,
+    mx_stores: bool = False,
 ) -> Result:
     """Lower every InCore, AIC and AIV function to 2-D tiles at the least cost that the rules reach, or with the policy "upstream" as
-    upstream's hand-written pass does.
+    upstream's hand-written pass does; then bring MX scales into their physical form.
 
     `target` overrides the program's. `time_limit` bounds the seconds of search over the whole program, `choice_seconds` those of the
     choice in each function, `node_limit` the e-nodes of each, `memory_limit` the MiB that the process may hold. A limit that is hit is
     reported (W001, W002); the program is legal all the same. `without_rules` leaves out rules or rule files by name, `policy_cost` False
-    what upstream's program costs. Raises `Refused` with every reason where a function has no legal form, or where the result fails the
-    verifier or computes other values than the input: a wrong program never leaves.
+    what upstream's program costs. `stages` are the passes that run; where both do, a program without MX scales is not stamped as blocked.
+    `mx_stores` lets stores of whole boxes into scales pass. Raises `Refused` with every reason where a function has no legal form, or
+    where the result fails the verifier or computes other values than the input: a wrong program never leaves.
     """
     started = time.perf_counter()
     bag = Diagnostics()
@@ -78,37 +88,50 @@ def optimize(
     bag.refuse_if_any()
     machine = load_target(target or program.target)
     seconds = {"verify": time.perf_counter() - started}
-    if policy == "upstream":
+    flatten, mx = (stage in stages for stage in STAGES)
+    if not flatten:
+        lowered: dict[str, Lowered] = {}
+    elif policy == "upstream":
         lowered = _as_upstream(program, machine, bag, default_trips)
     else:
         search = _Search(time_limit, node_limit, memory_limit, choice_seconds)
         lowered = _lower_all(program, machine, bag, search, default_trips, without_rules)
     functions = tuple(lowered[f.name].function if f.name in lowered else f for f in program.functions)
     same = all(a is b for a, b in zip(functions, program.functions, strict=True))
-    output = program if same else replace(program, functions=functions)
+    flat = output = program if same else replace(program, functions=functions)
     for item in lowered.values():
         for phase, spent in item.seconds.items():
             seconds[phase] = seconds.get(phase, 0.0) + spent
+    blocking = None
+    if mx and (not flatten or holds_mx(flat)):
+        begun = time.perf_counter()
+        blocking = block(flat, program, policy=policy, stores=mx_stores)
+        output, same = blocking.program, same and blocking.program is flat
+        seconds["mx"] = time.perf_counter() - begun
     begun = time.perf_counter()
-    keep = _verify_accumulators(program, output, machine.name, bag)
+    keep = flatten and _verify_accumulators(program, flat, machine.name, bag)
     if not same:
-        _verify_output(program, output)
+        _verify_output(program, output, flatten)
     seconds["verify"] += time.perf_counter() - begun
     validated: dict[str, Any] | None = None
     if validate and not same:
         begun = time.perf_counter()
-        validated = _validate(program, output, validate_seconds, machine.name, keep)
+        runs = [_compare(program, flat, validate_seconds, machine.name, keep)] if flat is not program else []
+        validated = _validated([*runs, *([compared(flat, output, validate_seconds)] if output is not flat else [])])
         seconds["validate"] = time.perf_counter() - begun
-    compared: dict[str, PolicyCost] | None = None
+    upstream: dict[str, PolicyCost] | None = None
     if policy_cost:
         from pypto_eqsat.policy import policy_costs
 
         begun = time.perf_counter()
-        compared = policy_costs(program, machine, default_trips)
+        upstream = policy_costs(program, machine, default_trips)
         seconds["policy"] = time.perf_counter() - begun
     seconds["total"] = time.perf_counter() - started
     limit_hit = any(item.report.limit or item.limit for item in lowered.values())
-    return Result(output, _stats(lowered, validated, same, validate, seconds, compared), tuple(bag), limit_hit, lowered)
+    stats = _stats(lowered, validated, same, validate, seconds, upstream)
+    if blocking is not None:
+        stats["rules_fired"] = dict(sorted({**stats["rules_fired"], **blocking.fired}.items()))
+    return Result(output, {**stats, "mx": mx_stats(blocking)}, tuple(bag), limit_hit, lowered)
 
 
 class _Search:
@@ -175,11 +198,12 @@ def _as_upstream(program: Program, machine: Target, bag: Diagnostics, default_tr
     return result
 
 
-def _verify_output(before: Program, after: Program) -> None:
+def _verify_output(before: Program, after: Program, flat: bool) -> None:
     found = [d for d in verify_program(after) if d.severity is Severity.ERROR]
     for old, new in zip(before.functions, after.functions, strict=True):
         if old is not new:
-            found += [*tile_ops_2d(new), *linearity(new), *_still_nd(new)]
+            found += [*tile_ops_2d(new), *linearity(new), *_still_nd(new)] if flat else []
+            found += blocked_scales(new)
     if found:
         raise Refused([_fault("X003", d) for d in found])
 
@@ -211,24 +235,27 @@ def _fault(code: str, d: Diagnostic) -> Diagnostic:
     return Diagnostic(code, f"[{d.code}] {d.message}", d.place, "this is a fault of the optimiser: please report it with the input program")
 
 
-def _validate(before: Program, after: Program, seconds: float, target: str | None, keep: bool) -> dict[str, Any]:
-    """Interpret input against output, whose accumulators lie in the blocks of their memory. Raises `Refused` at the first difference."""
+def _compare(before: Program, after: Program, seconds: float, target: str | None, keep: bool) -> Verdict:
+    """Interpret input against 2-D program, whose accumulators lie in the blocks of their memory."""
     from pypto_ir.interp.compare import equivalent
 
-    verdict = equivalent(before, after, seconds=seconds, mode="l0c", target=target, keep=keep)
-    if not verdict.equal:
-        raise Refused([_fault("X004", Diagnostic("X004", str(verdict.difference)))])
-    return {
-        "equal": True,
-        "functions": {
-            name: {
-                "runs": [{"seed": seed, "trips": trips} for seed, trips in covered.runs],
-                "complete": covered.complete,
-                "not_run": covered.refused,
+    return equivalent(before, after, seconds=seconds, mode="l0c", target=target, keep=keep)
+
+
+def _validated(verdicts: list[Verdict]) -> dict[str, Any]:
+    """What was run by function, over all stages. Raises `Refused` at the first difference."""
+    functions: dict[str, Any] = {}
+    for verdict in verdicts:
+        if not verdict.equal:
+            raise Refused([_fault("X004", Diagnostic("X004", str(verdict.difference)))])
+        for name, covered in verdict.covered.items():
+            earlier = functions.get(name, {"runs": [], "complete": True, "not_run": {}})
+            functions[name] = {
+                "runs": [*earlier["runs"], *({"seed": seed, "trips": trips} for seed, trips in covered.runs)],
+                "complete": earlier["complete"] and covered.complete,
+                "not_run": {**earlier["not_run"], **covered.refused},
             }
-            for name, covered in verdict.covered.items()
-        },
-    }
+    return {"equal": True, "functions": functions}
 
 
 def _stats(

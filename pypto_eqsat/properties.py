@@ -34,9 +34,16 @@ class PassProperties:
         return (*kept, *(p for p in self.produced if p not in kept))
 
 
-#: `pypto_eqsat.optimize` as a pass
+#: the first stage of `pypto_eqsat.optimize` as a pass
 FLATTEN = PassProperties(
     name="FlattenTileNdTo2D",
     required=("SSAForm", "IncoreTileOps", "NormalizedStmtStructure"),
+    produced=("SSAForm", "TileOps2D", "NormalizedStmtStructure"),
+)
+
+#: its second stage, MX scales in physical form
+BLOCK_MX = PassProperties(
+    name="BlockMxScaleTensorViews",
+    required=("SSAForm", "IncoreTileOps", "TileOps2D", "NormalizedStmtStructure"),
     produced=("SSAForm", "TileOps2D", "NormalizedStmtStructure"),
 )

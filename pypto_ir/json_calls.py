@@ -32,6 +32,7 @@ from pypto_ir.json_place import Path
 from pypto_ir.json_types import Written, complete, read_annotation, refuse_overflow
 from pypto_ir.ops.registry import Kind, OpDef, OpError, Role, all_ops, find_op, kind_name, type_of
 from pypto_ir.ops.rules import check_call, infer_call
+from pypto_ir.scale_boxes import same_memory
 from pypto_ir.stmt import Call, Function, FunctionCall, Keywords, Literal, Submit
 from pypto_ir.types import (
     MemRef,
@@ -263,7 +264,7 @@ def _check_args(r: Reading, callee: Function, args: tuple[Expr, ...], path: Path
 
 
 def _fits(given: Type, wanted: Type) -> bool:
-    """True where an argument may be passed: same kind and dtype, and no two constant dims differ."""
+    """True where an argument may be passed: same kind and dtype, and no two constant dims differ; scales in either form."""
     match given, wanted:
         case (UnknownType(), _) | (_, UnknownType()):
             return True
@@ -273,7 +274,8 @@ def _fits(given: Type, wanted: Type) -> bool:
             TileType(shape=s, dtype=a), TileType(shape=z, dtype=b)
         ):  # fmt: skip
             pairs = [(const_int(x), const_int(y)) for x, y in zip(s, z, strict=False)]
-            return a is b and len(s) == len(z) and all(x == y or x is None or y is None for x, y in pairs)
+            fits = a is b and len(s) == len(z) and all(x == y or x is None or y is None for x, y in pairs)
+            return fits or (isinstance(given, TensorType) and isinstance(wanted, TensorType) and same_memory(given, wanted))
         case TupleType(items=s), TupleType(items=z):
             return len(s) == len(z) and all(map(_fits, s, z))
     return type(given) is type(wanted)

@@ -90,7 +90,7 @@ def test_statistics_have_the_fields_of_the_readme(folder: Path) -> None:
     first = [line.split("|")[1] for line in table.splitlines() if line.startswith("| `")]
     assert [name for cell in first for name in re.findall(r"`(\w+)`", cell)] == [
         "cost", "input_cost", "lower_bound", "gap", "proof",
-        "policy_cost", "policy_reason", "validated", "seconds", "egraph", "rules_fired", "functions",
+        "policy_cost", "policy_reason", "validated", "seconds", "egraph", "rules_fired", "functions", "mx",
     ]  # fmt: skip
     assert sorted(stats) == sorted(name for cell in first for name in re.findall(r"`(\w+)`", cell))
 

@@ -11,7 +11,7 @@ Inputs for which `before` has no meaning (an offset out of bounds) cover nothing
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator
 from dataclasses import dataclass, field
 from math import prod
 from time import monotonic
@@ -101,9 +101,10 @@ def equivalent(
     mode: str = "buffer",
     target: str | None = None,
     keep: bool = False,
+    without: Container[str] = (),
 ) -> Verdict:
     """Compare one function of two programs, or all functions whose text differs and all that call one of
-    them.
+    them; those that `without` names are run by their callers only.
 
     For each bound of `trips` every seed is run with each fill; seeds alternate between floor and truncating
     division. `after` runs in `mode`, with `target` and `keep` as `run` has them. Stops at the first
@@ -111,7 +112,7 @@ def equivalent(
     time.
     """
     start = monotonic()
-    names = [function] if function is not None else changed_functions(before, after)
+    names = [function] if function is not None else [n for n in changed_functions(before, after) if n not in without]
     seeds = tuple(seeds)
     how = {"mode": mode, "target": target, "keep": keep}
     comparison = _Comparison(before, after, {name: Covered() for name in names}, _common_loops(before, after), step_limit, how)
@@ -245,6 +246,7 @@ def _compare_values(a: Any, b: Any, names: dict[int, str]) -> tuple[tuple[int, .
     if isinstance(a, Tile) and isinstance(b, Tile):
         return _compare_cells(a.data, a.readable(), b.data, b.readable())
     if isinstance(a, Tensor) and isinstance(b, Tensor):
+        a, b = a.physical(), b.physical()
         one, two = names.get(id(a.buffer)), names.get(id(b.buffer))
         if one != two or a.shape != b.shape:
             return (), f"a view {list(a.shape)} of {one}", f"a view {list(b.shape)} of {two}"

@@ -88,9 +88,11 @@ def _argument(param: Param, t: Type, env: Mapping[str, Any], seed: int, fill: st
                 last = sum((n - 1) * s for n, s in zip(sizes, strides, strict=True)) + 1 if strides else prod(sizes)
                 buffer = Buffer(name, max(last, prod(sizes)), t.dtype, seed=seed, fill=fill)
                 return Tensor(buffer, sizes, valid, t.layout, strides)
-            _same_shape(name, given, sizes)
             tensor = Tensor(Buffer(name, prod(sizes), t.dtype, seed=seed, fill=fill), sizes, valid, t.layout)
-            tensor.load(np.asarray(given))
+            # scales are given as the matrix that they are; the blocked form may also be given as it lies
+            taker = tensor.logical() if np.ndim(given) == 2 else tensor
+            _same_shape(name, given, taker.shape)
+            taker.load(np.asarray(given))
             return tensor
         case TileType(shape=shape):
             sizes = _extents(compile_dims(shape, "floor")[1](env), name)

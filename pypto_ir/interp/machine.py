@@ -23,7 +23,9 @@ from pypto_ir.interp.memory import Buffer, Tensor
 from pypto_ir.interp.statements import LoopKey, Signal, StatementCompiler, Step
 from pypto_ir.interp.values import RunError
 from pypto_ir.lazy import np
+from pypto_ir.scale_boxes import is_blocked, is_mx
 from pypto_ir.stmt import Function, Program
+from pypto_ir.types import Type
 
 STEP_LIMIT = 10_000_000
 CALL_DEPTH = 32
@@ -122,6 +124,13 @@ def run(
     return Outcome(returned, memory, machine.steps, tuple(machine.cuts.values()))
 
 
+def _taken(t: Type, value: Any) -> Any:
+    """An argument as its parameter has it: scales are the same memory in their logical and their blocked form."""
+    if not is_mx(t) or not isinstance(value, Tensor) or len(value.shape) == len(t.shape):
+        return value
+    return value.physical() if is_blocked(t) else value.logical()
+
+
 @dataclass(slots=True)
 class Machine:
     """The state of one run: what it may do, how far it has got, and the functions made ready so far."""
@@ -154,7 +163,7 @@ class Machine:
             unstated = unstated_accumulators(function) if self.acc is not None else frozenset()
             self.bodies[function.name] = StatementCompiler(self, function.name, unstated).block(function.body)
         env: dict[str, Any] = dict(self.dims)
-        env.update(zip((p.var.name for p in function.params), args, strict=True))
+        env.update((p.var.name, _taken(p.var.type, arg)) for p, arg in zip(function.params, args, strict=True))
         self.depth += 1
         signal = self.block(self.bodies[function.name], env)
         self.depth -= 1

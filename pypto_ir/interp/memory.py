@@ -6,8 +6,10 @@ makes 16 pages, not 256 MiB. Every cell knows whether it is defined and whether 
 undefined cell makes memory undefined there.
 
 A tensor with shape [4, 8] and no strides has element (2, 3) at 2 * 8 + 3 = 19; with layout DN it is at 3 * 4
-+ 2 = 14. The blocked layouts (NZ, MX_A_ZZ, MX_B_NN) are addressed by their logical row-major index: what a
-program computes does not depend on where the cells lie.
++ 2 = 14. NZ is addressed by its logical row-major index: what a program computes does not depend on where the
+cells lie. Scales (MX_A_ZZ, MX_B_NN) are packed bytes: cell (37, 3) of a logical MX_A_ZZ tensor [64, 4] is at
+byte 171, where the blocked tensor [1, 4, 2, 16, 2] of the same memory has its cell (0, 2, 1, 5, 1), and where a
+view as ND finds it (`pypto_ir.scale_boxes`).
 """
 
 from __future__ import annotations
@@ -20,6 +22,8 @@ from pypto_ir.dtypes import DType
 from pypto_ir.interp.fill import generate
 from pypto_ir.interp.values import RunError, numpy_dtype
 from pypto_ir.lazy import np
+from pypto_ir.scale_boxes import BLOCKED_RANK, MX_LAYOUTS, blocked_shape, logical_shape
+from pypto_ir.scale_boxes import strides as box_strides
 from pypto_ir.types import Layout
 
 #: buffers up to this many elements are one page
@@ -155,10 +159,11 @@ def packed_strides(shape: Sequence[int], layout: Layout = Layout.ND) -> tuple[in
 
 class Tensor:
     """A view of a buffer: `shape` and `valid` extents, element `strides`, `offset` of its first element.
-    Views share the buffer.
+    Views share the buffer. Logical scales have `boxes` for each axis: cells of a box, the distance between
+    boxes and that between cells of a box; their strides are a label.
     """
 
-    __slots__ = ("_nd", "buffer", "dtype", "layout", "offset", "shape", "strides", "valid")
+    __slots__ = ("_nd", "boxes", "buffer", "dtype", "layout", "offset", "shape", "strides", "valid")
 
     def __init__(
         self,
@@ -174,6 +179,7 @@ class Tensor:
         self.layout = layout
         self.strides = tuple(strides) if strides is not None else packed_strides(self.shape, layout)
         self.offset = offset
+        self.boxes = _boxes(self.shape, self.strides, layout)
         self._nd: tuple[Any, Any, Any] | None = None
         last = offset + sum((s - 1) * t for s, t in zip(self.shape, self.strides, strict=True))
         if prod(self.shape) and (last >= buffer.size or offset < 0):
@@ -202,13 +208,37 @@ class Tensor:
         """The same memory under another shape; packed for `layout` (default: the one that it has) where no
         strides are given.
         """
-        return Tensor(self.buffer, shape, valid, layout or self.layout, strides, self.offset)
+        seen = Tensor(self.buffer, shape, valid, layout or self.layout, strides, self.offset)
+        if self.boxes is not None and (seen.shape, seen.layout) == (self.shape, self.layout):
+            seen.boxes = self.boxes
+        return seen
+
+    def physical(self) -> Tensor:
+        """Logical scales as the blocked tensor of the same memory; any other tensor as it is."""
+        shape = blocked_shape(self.layout, self.shape)
+        return self if self.boxes is None or shape is None else self.view(shape)
+
+    def logical(self) -> Tensor:
+        """Blocked scales as the logical tensor of the same memory; any other tensor as it is."""
+        blocked = self.layout in MX_LAYOUTS and len(self.shape) == BLOCKED_RANK
+        return self.view(logical_shape(self.layout, self.shape)) if blocked else self
 
     def window(self, offsets: Sequence[int], sizes: Sequence[int], valid: Sequence[int] | None = None) -> Tensor:
         """The box [offsets, offsets + sizes) as a view; raises `RunError` where it leaves the tensor."""
         self._check(offsets, sizes, "window")
+        if self.boxes is not None:
+            return self._boxed_window(offsets, sizes, valid)
         start = self.offset + sum(o * t for o, t in zip(offsets, self.strides, strict=True))
         return Tensor(self.buffer, sizes, valid, self.layout, self.strides, start)
+
+    def _boxed_window(self, offsets: Sequence[int], sizes: Sequence[int], valid: Sequence[int] | None) -> Tensor:
+        assert self.boxes is not None
+        if any(o % box for o, (box, _, _) in zip(offsets, self.boxes, strict=True)):
+            raise RunError(f"a window at {list(offsets)} of {self.buffer.name} cuts a box of scales")
+        start = self.offset + sum(o // box * far for o, (box, far, _) in zip(offsets, self.boxes, strict=True))
+        part = Tensor(self.buffer, sizes, valid, self.layout, self.strides, start)
+        part.boxes = self.boxes
+        return part
 
     def read(self, offsets: Sequence[int], sizes: Sequence[int]) -> tuple[Any, Any]:
         """Copies of data and definedness of the box [offsets, offsets + sizes), both of shape `sizes`;
@@ -218,7 +248,7 @@ class Tensor:
         buffer = self.buffer
         if 0 in sizes:
             return np.empty(sizes, dtype=buffer._data.dtype), np.ones(sizes, dtype=bool)
-        if buffer.dense:
+        if buffer.dense and self.boxes is None:
             nd, box = self._arrays(), _box(offsets, sizes)
             return nd[0][box].copy(), np.ones(sizes, dtype=bool) if buffer.all_ok else nd[1][box].copy()
         data, ok = buffer.gather(self._addresses(offsets, sizes))
@@ -239,7 +269,7 @@ class Tensor:
         if accumulate:
             old, defined = self.read(offsets, sizes)
             data, ok = old + data, defined & ok
-        if not buffer.dense:
+        if not buffer.dense or self.boxes is not None:
             buffer.scatter(self._addresses(offsets, sizes), data, ok)
             return
         nd, box = self._arrays(), _box(offsets, sizes)
@@ -265,8 +295,10 @@ class Tensor:
 
     def _addresses(self, offsets: Sequence[int], sizes: Sequence[int]) -> Any:
         result = np.int64(self.offset)
-        for axis, (o, n, t) in enumerate(zip(offsets, sizes, self.strides, strict=True)):
-            steps = (np.arange(n, dtype=np.int64) + o) * t
+        boxes = self.boxes or tuple((1, t, 0) for t in self.strides)
+        for axis, (o, n, (box, far, near)) in enumerate(zip(offsets, sizes, boxes, strict=True)):
+            which, inside = np.divmod(np.arange(n, dtype=np.int64) + o, box)
+            steps = which * far + inside * near
             result = result + steps.reshape((n,) + (1,) * (len(sizes) - 1 - axis))
         return np.broadcast_to(result, tuple(sizes))
 
@@ -279,6 +311,13 @@ class Tensor:
             if o < 0 or n < 0 or o + n > extent:
                 where = f"on axis {axis} of {self.buffer.name}, which has {extent} there"
                 raise RunError(f"{what} of elements {o} to {o + n} {where}")
+
+
+def _boxes(shape: tuple[int, ...], strides: tuple[int, ...], layout: Layout) -> tuple[tuple[int, int, int], ...] | None:
+    """The boxes of logical scales; None for what lies by its strides."""
+    if layout not in MX_LAYOUTS or blocked_shape(layout, shape) is None or strides != packed_strides(shape):
+        return None
+    return box_strides(layout, shape)
 
 
 def _box(offsets: Sequence[int], sizes: Sequence[int]) -> tuple[slice, ...]:

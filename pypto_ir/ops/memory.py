@@ -11,6 +11,7 @@ from __future__ import annotations
 from math import prod
 from typing import Any
 
+from pypto_ir.diagnostics import declare
 from pypto_ir.dtypes import DType
 from pypto_ir.expr import Expr, const_int, index
 from pypto_ir.interp.values import Evaluation, RunError, Tile, numpy_dtype
@@ -24,12 +25,14 @@ from pypto_ir.ops.registry import (
     Trait,
     declare_op,
     dims_text,
+    kind_name,
     tensor,
     tile,
     tuple_of,
 )
 from pypto_ir.ops.rules import optional_tuple
-from pypto_ir.regions import NoWindow, add_index, partition_window, window_read, write_union
+from pypto_ir.regions import NoWindow, add_index, partition_window, static, window_read, write_union
+from pypto_ir.scale_boxes import BLOCKED_RANK, BOX, FRACTAL, MX_LAYOUTS, by_axis, is_blocked, is_scale_tile, logical_shape
 from pypto_ir.types import (
     Layout,
     Memory,
@@ -45,8 +48,9 @@ from pypto_ir.types import (
 )
 
 ROW, COL = TileLayout.ROW_MAJOR, TileLayout.COL_MAJOR
-MX_LAYOUTS = {Layout.MX_A_ZZ: ROW, Layout.MX_B_NN: COL}
 _MX_DTYPES = frozenset({DType.FP8E8M0, DType.UINT8})
+
+declare(B112="a load of MX scales goes elsewhere than to Mat")
 
 # ---- load --------------------------------------------------------------------------------------------------
 
@@ -72,13 +76,9 @@ def _load_type(c: CallSite) -> TileType:
     )
     view = TileView(valid=valid)
     if source.layout in MX_LAYOUTS:
-        if space is not Memory.MAT or source.dtype not in _MX_DTYPES:
-            raise OpError(
-                f"tile.load of a {source.layout.value} tensor of {source.dtype.value} into {space.value if space else 'no space'}",
-                "MX scales are FP8E8M0 or UINT8 and are loaded with target_memory Mat",
-            )
+        _check_scales(source, space)
         order = MX_LAYOUTS[source.layout]
-        view = TileView(valid=valid, blayout=order, slayout=order, fractal=32)
+        view = TileView(valid=valid, blayout=order, slayout=order, fractal=FRACTAL)
     elif space is Memory.MAT:
         transposed = source.layout is Layout.DN
         rows = window[1 if transposed else 0] if len(window) == 2 else index(0)
@@ -88,6 +88,15 @@ def _load_type(c: CallSite) -> TileType:
     elif const_int(window[-1]) == 1:
         view = TileView(valid=valid, blayout=COL)
     return tile_type(window, source.dtype, space, view)
+
+
+def _check_scales(source: TensorType, space: Memory | None) -> None:
+    what = f"tile.load of a {source.layout.value} tensor of {source.dtype.value}"
+    help = "MX scales are FP8E8M0 or UINT8 and are loaded with target_memory Mat"
+    if source.dtype not in _MX_DTYPES:
+        raise OpError(what, help)
+    if space is not Memory.MAT:
+        raise OpError(f"{what} has {f'target_memory {space.value}' if space else 'no target_memory'}", help, "B112")
 
 
 def _load(ev: Evaluation) -> Tile:
@@ -101,7 +110,7 @@ def _load(ev: Evaluation) -> Tile:
         return Tile(data, ok, ev.valid)
     if len(ev.shape) != 2:
         raise RunError(f"a window of rank {len(window)} cannot be loaded into a tile of rank {len(ev.shape)}")
-    if len(window) == 5 and isinstance(ev.type, TileType) and ev.type.effective_view.fractal == 32:
+    if len(window) == BLOCKED_RANK and isinstance(ev.type, TileType) and ev.type.effective_view.fractal == FRACTAL:
         return _load_boxes(ev, window)
     region = _declared_region(ev, source, offsets, window)
     block, block_ok = np.zeros(region, dtype=data.dtype), np.zeros(region, dtype=bool)
@@ -143,12 +152,15 @@ def _load_boxes(ev: Evaluation, window: tuple[int, ...]) -> Tile:
     """A window [1, h, w, 16, 2] of blocked MX scales as the logical tile [16 h, 2 w] (A) or [2 w, 16 h] (B);
     `spec/mx.md` sections 2, 3."""
     assert isinstance(ev.type, TileType)
-    _, h, w, block, group = window
-    by_row = ev.type.effective_view.blayout is ROW
-    order, shape = ((0, 2, 1, 3), (h * block, w * group)) if by_row else ((1, 3, 0, 2), (w * group, h * block))
+    layout = Layout.MX_A_ZZ if ev.type.effective_view.blayout is ROW else Layout.MX_B_NN
+    order = _BOX_ORDER[layout]
     parts = ev.tensor(0).read(ev.args[1], window)
-    data, ok = (x.reshape(h, w, block, group).transpose(order).reshape(shape) for x in parts)
+    data, ok = (x[0].transpose(order).reshape(logical_shape(layout, window)) for x in parts)
     return ev.fresh(data, ok)
+
+
+#: axes of blocks, pairs of groups, rows and columns of a box in the order of logical rows, then columns
+_BOX_ORDER = {Layout.MX_A_ZZ: (0, 2, 1, 3), Layout.MX_B_NN: (1, 3, 0, 2)}
 
 
 declare_op(
@@ -179,6 +191,8 @@ def _store_type(c: CallSite) -> Type:
             f"tile.store adds atomically into {target.dtype.value}",
             "allowed: FP32, BF16, FP16, INT32, INT16, INT8",
         )
+    if is_blocked(target):
+        _check_scale_store(source, target)
     if box is not None:
         _check_box(target, offsets, box)
         return target
@@ -195,6 +209,18 @@ def _store_type(c: CallSite) -> Type:
     v = target.view
     view = TensorView(v.stride, v.layout, valid, v.pad)
     return tensor_type(target.shape, target.dtype, view, target.distributed, target.memref)
+
+
+def _check_scale_store(source: TileType, target: TensorType) -> None:
+    """What is stored into blocked scales are whole boxes in the order of the tensor."""
+    whole = static(source.valid)
+    boxes = whole is not None and len(whole) == 2 and not any(n % box for n, box in zip(by_axis(target.layout, whole), BOX, strict=True))
+    if source.dtype is not target.dtype or not is_scale_tile(source, target.layout) or not boxes:
+        order = MX_LAYOUTS[target.layout].value
+        raise OpError(
+            f"tile.store of {kind_name(source)} valid {dims_text(source.valid)} into blocked {target.layout.value} scales",
+            f"it needs whole boxes of 16 x 2 scales in {order}/{order}, fractal {FRACTAL}",
+        )
 
 
 def _check_box(target: TensorType, offsets: tuple[Expr, ...], box: tuple[Expr, ...]) -> None:
@@ -214,6 +240,9 @@ def _store(ev: Evaluation) -> Any:
     if not data.size:
         return target
     add = ev.kwarg("atomic") == "Add"
+    if target.layout in MX_LAYOUTS and len(target.shape) == BLOCKED_RANK and data.ndim == 2:
+        _store_boxes(target, offsets, data, ok)
+        return target
     box = ev.args[3] if len(ev.args) > 3 and ev.args[3] else None
     if box is None and data.ndim == len(target.shape):
         target.write(offsets, data, ok, accumulate=add)
@@ -236,6 +265,15 @@ def grown(target: Any, offsets: tuple[int, ...], written: tuple[int, ...]) -> An
     union = tuple(map(max, target.valid, far)) if all(target.valid) else far
     same = union == target.valid
     return target if same else target.view(target.shape, union, target.layout, target.strides)
+
+
+def _store_boxes(target: Any, offsets: tuple[int, ...], data: Any, ok: Any) -> None:
+    """Whole boxes of a logical tile to blocked scales: the inverse of `_load_boxes`."""
+    by_row = target.layout is Layout.MX_A_ZZ
+    (h, block), (w, group) = zip(by_axis(target.layout, data.shape), BOX, strict=True)
+    split = (h // block, block, w // group, group) if by_row else (w // group, group, h // block, block)
+    order = (0, 2, 1, 3) if by_row else (2, 0, 3, 1)
+    target.write(offsets, *(x.reshape(split).transpose(order)[None] for x in (data, ok)))
 
 
 def _stored(data: Any, dtype: DType) -> Any:

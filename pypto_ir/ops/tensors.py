@@ -10,6 +10,8 @@ from __future__ import annotations
 from math import prod
 from typing import Any
 
+from pypto_ir.diagnostics import declare
+from pypto_ir.dtypes import DType
 from pypto_ir.expr import index
 from pypto_ir.interp.values import UNDEFINED, Evaluation, numpy_dtype
 from pypto_ir.lazy import np
@@ -22,12 +24,14 @@ from pypto_ir.ops.registry import (
     Trait,
     declare_op,
     dims_text,
+    kind_name,
     scalar,
     tensor,
     tuple_of,
 )
 from pypto_ir.ops.rules import check_cell, constant_int, optional_tuple
 from pypto_ir.regions import mul_index, static
+from pypto_ir.scale_boxes import BLOCKED_RANK, MX_LAYOUTS
 from pypto_ir.types import (
     INDEX,
     Dims,
@@ -39,6 +43,8 @@ from pypto_ir.types import (
     same_dims,
     tensor_type,
 )
+
+declare(B118="a view to or from MX scales is no view of the packed bytes of a whole FP8E8M0 tensor under another shape")
 
 _SRC = tensor("src")
 
@@ -65,6 +71,8 @@ def _view_type(c: CallSite) -> Type:
     layout = Layout(str(word)) if word is not None else source.layout
     if layout is Layout.NZ and word is not None:
         raise OpError("tensor.view to NZ", "a tensor gets NZ by its type only")
+    if {layout, source.layout} & MX_LAYOUTS.keys():
+        _check_scale_view(source, layout, shape)
     pad = source.view.pad if source.view else TensorView().pad
     stride = source.view.stride if source.view else ()
     strides = stride or packed_strides(source.shape, source.layout)
@@ -83,7 +91,21 @@ def _view_type(c: CallSite) -> Type:
         raise OpError("tensor.view of a partly valid tensor needs valid extents", "give them as the third operand")
     if valid is not None and (len(valid) != len(shape) or any(map(provably_gt, valid, shape))):
         raise OpError(f"tensor.view as {dims_text(shape)} with the valid extents {dims_text(valid)}")
-    return _with(source, shape, TensorView(packed_strides(shape, layout), layout, valid or (), pad))
+    boxes = layout in MX_LAYOUTS and len(shape) == BLOCKED_RANK  # blocked scales state no strides
+    return _with(source, shape, TensorView(() if boxes else packed_strides(shape, layout), layout, valid or (), pad))
+
+
+def _check_scale_view(source: TensorType, layout: Layout, shape: Dims | None) -> None:
+    """A view to or from scales sees the packed bytes, so that all of them are there and none is told by a logical position."""
+    what = f"tensor.view of {kind_name(source)} {source.layout.value} as {layout.value}"
+    if shape is None:
+        raise OpError(f"{what} names no shape", "give the shape of the view", "B118")
+    if source.dtype is not DType.FP8E8M0:
+        raise OpError(what, "scales are seen under another layout as FP8E8M0", "B118")
+    if not {layout, source.layout} <= MX_LAYOUTS.keys() | {Layout.ND}:
+        raise OpError(what, "scales are seen as ND, MX_A_ZZ or MX_B_NN", "B118")
+    if not same_dims(source.valid, source.shape):
+        raise OpError(f"{what}: the source is valid in {dims_text(source.valid)} only", "view a tensor that is valid as a whole", "B118")
 
 
 def _with(source: TensorType, shape: Dims, view: TensorView) -> TensorType:

@@ -16,8 +16,9 @@ from pypto_ir.ops.registry import find_op, kind_name, type_of
 from pypto_ir.printed.exprs_reader import shown, typed
 from pypto_ir.printed.rebinding import Rebinding
 from pypto_ir.printed.words import op_name
+from pypto_ir.scale_boxes import is_mx
 from pypto_ir.stmt import Assign, Call, Eval, FunctionCall, Keywords, Submit
-from pypto_ir.types import Layout, TensorType, TileType, TupleType, Type
+from pypto_ir.types import TensorType, TileType, TupleType, Type
 
 if TYPE_CHECKING:
     from pypto_ir.printed.stmts_reader import Statements
@@ -42,7 +43,6 @@ _OPERANDS = {
     "tile.slice": ("tile", "shape", "offset", "valid_shape", "drop_dims"),
     "tensor.slice": ("tensor", "shape", "offset", "valid_shape", "drop_dims"),
 }
-_MX = frozenset({Layout.MX_A_ZZ, Layout.MX_B_NN})
 
 
 class Sugar(Rebinding):
@@ -105,7 +105,7 @@ class Sugar(Rebinding):
                     args = (*args, args[2])
                 if call.kwarg("target_memory") is None and args:
                     source = type_of(args[0])
-                    mx = isinstance(source, TensorType) and source.layout in _MX
+                    mx = is_mx(source)
                     kwargs = (("target_memory", "Mat" if mx else "Vec"), *kwargs)
             case "tile.create" if call.kwarg("target_memory") is None:
                 kwargs = (*kwargs, ("target_memory", "Vec"))

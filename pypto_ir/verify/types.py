@@ -18,6 +18,7 @@ from pypto_ir.expr import Expr, MakeTuple, Var, dtype_of
 from pypto_ir.linear import provably_equal
 from pypto_ir.ops.registry import OpError, find_op, kind_name, type_of
 from pypto_ir.ops.rules import check_call, infer_call
+from pypto_ir.scale_boxes import same_memory
 from pypto_ir.stmt import (
     Assign,
     Call,
@@ -216,12 +217,13 @@ def _same_shape(a: Dims, b: Dims) -> bool:
 
 
 def _fits(wanted: Type, given: Type) -> bool:
-    """Like `agree` across a call: extents that are not constant on both sides are not compared."""
+    """Like `agree` across a call: extents that are not constant on both sides are not compared, and scales are the same in their
+    logical and their blocked form."""
     match wanted, given:
         case TileType(shape=m, dtype=x), TileType(shape=n, dtype=y):
             return x is y and len(m) == len(n) and not any(map(_disproved, m, n))
-        case TensorType(shape=m, dtype=x), TensorType(shape=n, dtype=y):
-            return x is y and len(m) == len(n) and not any(map(_disproved, m, n))
+        case TensorType(shape=m, dtype=x) as a, TensorType(shape=n, dtype=y) as b:
+            return (x is y and len(m) == len(n) and not any(map(_disproved, m, n))) or same_memory(a, b)
         case TupleType(items=parts), TupleType(items=others):
             return len(parts) == len(others) and all(map(_fits, parts, others))
     return agree(wanted, given)

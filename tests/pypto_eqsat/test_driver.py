@@ -56,6 +56,7 @@ KEYS = [
     "egraph",
     "rules_fired",
     "functions",
+    "mx",
 ]
 
 
