@@ -143,6 +143,7 @@ class _Draw:
                 Binary("sub", Binary("max", x, other), other),
                 Binary("sub", x, Binary("min", other, x)),
                 Binary("floordiv", Binary("mul", x, c), c),
+                Binary(self.source.choice(("floordiv", "mod")), Binary("add", Binary("mul", other, c), rest), c),
                 Binary("add", Binary("sub", Binary("mul", x, c), rest), rest),
             )
         )
