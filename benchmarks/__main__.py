@@ -8,6 +8,7 @@ from importlib import import_module
 COMMANDS = {
     "performance": "ratios of time and size, written to docs/performance.md",
     "fuzz": "random programs against the interpreter",
+    "fuzz_index": "index facts of random programs against all values of small ranges",
     "docs": "the parts of docs/ that are made from the code",
 }
 

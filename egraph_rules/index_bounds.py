@@ -73,6 +73,8 @@ class Sums:
         if any(facts[self.places[atom]] is None for atom, _ in self.form.terms):
             return None
         search = _Search(self, facts)
+        if not self.limits and not self.forms:
+            return search.direct(self.form, False), search.direct(self.form, True)
         return search.extreme(self.form, False, _DEPTH), search.extreme(self.form, True, _DEPTH)
 
 

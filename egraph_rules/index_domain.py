@@ -90,12 +90,14 @@ class Fact:
             rest = f"{self.residue} more than a " if self.residue else ""
             parts.append(f"{rest}multiple of {self.modulus}")
         least, greatest = bounds(self.dtype)
-        low, high = self.lo > max(least, -INDEX_LIMIT), self.hi < min(greatest, INDEX_LIMIT)
-        if low and high:
+        if self.dtype.bits == 64:  # bounds that come from assumptions on sizes tell nothing
+            least, greatest = max(least, -(INDEX_LIMIT >> 1)), INDEX_LIMIT >> 1
+        low, high = self.lo - least >= self.modulus, greatest - self.hi >= self.modulus
+        if high and (low or least == 0):
             parts.append(f"in [{self.lo}, {self.hi}]")
-        elif low and self.lo > least:
+        elif low:
             parts.append(f"at least {self.lo}")
-        elif high and self.hi < greatest:
+        elif high:
             parts.append(f"at most {self.hi}")
         return ", ".join(parts) or f"any {self.dtype.value}"
 

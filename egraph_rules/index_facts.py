@@ -26,6 +26,7 @@ from egraph_rules.index_relations import Relation, relate
 from egraph_rules.index_solve import extend, solve
 from egraph_rules.index_values import ValueId
 from egraph_rules.index_wrapping import cannot_wrap
+from pypto_ir.collection import collector_paused
 from pypto_ir.dtypes import DType
 from pypto_ir.expr import Expr, dtype_of
 from pypto_ir.stmt import Program, Stmt
@@ -54,9 +55,10 @@ class IndexFacts:
 
     def __init__(self, program: Program, entries: Iterable[str] = ()) -> None:
         self.program = program
-        self._equations = equations_of(program, entries)
-        self._system = self._equations.system
-        self._facts = solve(self._system)
+        with collector_paused():
+            self._equations = equations_of(program, entries)
+            self._system = self._equations.system
+            self._facts = solve(self._system)
         self._quotients = Quotients(self._system, self._facts)
         self._blame = Blame(self._fact, self._equations.graph)
 

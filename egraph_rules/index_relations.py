@@ -7,6 +7,7 @@ Of `i * 16` and `(i + 1) * 16` the difference is -16 whatever i is, of n and c i
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import gcd
 
 from egraph_rules.index_domain import Fact, bounds
 from egraph_rules.index_places import Place
@@ -45,20 +46,28 @@ class Relation:
 
 def relate(system: System, facts: list[Fact | None], a: ValueId, b: ValueId, place: Place) -> Relation | None:
     """The relation of two values at a place; None where one of them is never computed."""
-    x, y = system.node(a, place), system.node(b, place)
+    nodes = system.node(a, place), system.node(b, place)
     extend(system, facts)
-    left, right = facts[x], facts[y]
+    left, right = facts[nodes[0]], facts[nodes[1]]
     if left is None or right is None:
         return None
-    form = combine(_exact(system, facts, a, place), _exact(system, facts, b, place), -1)
-    sums = system.sums(form, place)
+    p, q = _exact(system, facts, a, place), _exact(system, facts, b, place)
+    sums = system.sums(combine(p, q, -1), place)
     extend(system, facts)
     lo, hi = left.lo - right.hi, left.hi - right.lo
     found = sums.interval(facts)
-    if found is not None:
-        lo, hi = max(lo, found[0]), min(hi, found[1])
-    modulus, residue = sums.congruence(facts) if found is not None else (1, 0)
-    return Relation(lo, hi, modulus, residue)
+    if found is None:
+        return None
+    modulus, residue = sums.congruence(facts)
+    x, y = system.values[a], system.values[b]
+    if modulus and x.dtype.bits == y.dtype.bits and (p, q) != (x.form, y.form):
+        # the forms say what the difference is modulo 2**bits even where one of them wraps
+        wrapped = system.sums(combine(x.form, y.form, -1), place)
+        extend(system, facts)
+        m, r = wrapped.congruence(facts)
+        if gcd(m, 1 << x.dtype.bits) > modulus:
+            modulus, residue = gcd(m, 1 << x.dtype.bits), r
+    return Relation(max(lo, found[0]), min(hi, found[1]), modulus, residue % modulus if modulus else residue)
 
 
 def _exact(system: System, facts: list[Fact | None], value: ValueId, place: Place) -> Form:

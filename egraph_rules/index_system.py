@@ -104,7 +104,26 @@ class System:
             if found:
                 limits[value] = found
                 waiting.extend((limit.other, reach - 1) for limit in found)
-        return Sums(form, places, limits, forms)
+        return Sums(form, places, self._useful(form, limits), forms)
+
+    def _useful(self, form: Form, limits: dict[ValueId, tuple[Limit, ...]]) -> dict[ValueId, tuple[Limit, ...]]:
+        """The relations that lead, one after the other, to another atom of the form, which may cancel."""
+        kept: dict[ValueId, tuple[Limit, ...]] = {}
+        atoms = {atom for atom, _ in form.terms}
+        for _ in range(_REACH):
+            leads = {value: atoms | kept.keys() - {value} for value in limits}
+            found = {
+                value: tuple(x for x in group if any(a in leads[value] and a != value for a in self._atoms(x.other)))
+                for value, group in limits.items()
+            }
+            found = {value: group for value, group in found.items() if group}
+            if found.keys() == kept.keys():
+                break
+            kept = found
+        return kept
+
+    def _atoms(self, value: ValueId) -> tuple[ValueId, ...]:
+        return (value, *(atom for atom, _ in self.values[value].form.terms))
 
     def _own_form(self, value: ValueId) -> tuple[Form, int, int] | None:
         """The form that a value exactly is if it lies between two numbers; None for an atom."""

@@ -1,4 +1,4 @@
-"""Python's cycle collector, paused while a program is read.
+"""Python's cycle collector, paused while a program is read or its facts are solved.
 
 A reader makes many objects that all stay and no cycles, so that every pass of the collector over them is wasted; with it, reading 1 MB
 costs more for each kilobyte than reading 250 kB.

@@ -1,0 +1,71 @@
+"""Long runs of random index programs: every fact, proof, quotient and relation is held against all values of small ranges.
+
+    python -m benchmarks fuzz_index --programs 20000 --seed 1 --jobs 2
+
+prints what was asked and proved, and every false fact with its seed. Exit code 1 where there is one.
+"""
+
+from __future__ import annotations
+
+import argparse
+import multiprocessing
+import random
+import sys
+import time
+import traceback
+from collections import Counter
+from concurrent.futures import ProcessPoolExecutor
+from pathlib import Path
+
+from tests.generators.index_programs import random_index_program
+from tests.generators.index_property import FalseFact, check_index
+
+#: seeds that one task checks
+CHUNK = 50
+
+
+def examine(seeds: range) -> tuple[Counter[str], list[str]]:
+    """Counts over programs of a range of seeds, and what was false."""
+    counts, failures = Counter[str](), []
+    for seed in seeds:
+        try:
+            checked = check_index(random_index_program(random.Random(seed)))
+        except FalseFact as failure:
+            failures.append(f"seed {seed}: {failure}")
+            continue
+        except Exception as error:
+            place = traceback.extract_tb(error.__traceback__)[-1]
+            failures.append(f"seed {seed}: {error!r} at {Path(place.filename).name}:{place.lineno}")
+            continue
+        counts.update(programs=1, expressions=checked.probes, proved=checked.proved, runs=checked.runs, values=checked.seen)
+    return counts, failures
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Check programs in parallel processes; the result is the exit code."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks fuzz_index", description=__doc__.splitlines()[0])
+    parser.add_argument("--programs", type=int, default=20000, help="how many (default 20000)")
+    parser.add_argument("--seed", type=int, default=1, help="the first seed (default 1)")
+    parser.add_argument("--jobs", type=int, default=2, help="parallel processes (default 2)")
+    args = parser.parse_args(argv)
+    if args.programs < 1 or args.jobs < 1:
+        parser.error("--programs and --jobs must be at least 1")
+    stop = args.seed + args.programs
+    chunks = [range(s, min(s + CHUNK, stop)) for s in range(args.seed, stop, CHUNK)]
+    started, counts, failed = time.monotonic(), Counter[str](), 0
+    with ProcessPoolExecutor(args.jobs, mp_context=multiprocessing.get_context("spawn")) as pool:
+        for number, (found, failures) in enumerate(pool.map(examine, chunks), 1):
+            counts.update(found)
+            failed += len(failures)
+            for line in failures:
+                print(line, flush=True)
+            if number % 10 == 0:
+                print(f"{counts['programs']} programs, {failed} failures, {time.monotonic() - started:.0f} s", file=sys.stderr, flush=True)
+    print(f"{counts['programs'] + failed} programs in {time.monotonic() - started:.0f} s, {failed} with something false")
+    print(f"{counts['expressions']} expressions asked of, {counts['proved']} proved to be non-negative multiples of 16")
+    print(f"{counts['values']} values in {counts['runs']} complete runs, floor and truncating division")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
