@@ -211,6 +211,8 @@ def run(arguments: argparse.Namespace) -> int:
 
 def rules(arguments: argparse.Namespace) -> int:
 
+    from egraph_rules.catalogue import every_rule
+
     wanted = arguments.name
     known = sorted(every_rule(), key=lambda rule: str(rule.name))
     chosen = [r for r in known if wanted is None or wanted in (r.name, *r.parts) or r.name.startswith(f"{wanted.rstrip('.')}.")]
