@@ -24,6 +24,7 @@ _FAMILIES = {
     "V": "The 2-D form, linear buffers and accumulators",
     "L": "Lowering",
     "B": "Boxes of MX scales",
+    "G": "E-graphs of others",
     "M": "Memories of the target",
     "R": "Running a program",
     "U": "Command line, files and targets",

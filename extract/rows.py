@@ -18,7 +18,7 @@ from egraph_rules.encode import is_value
 from egraph_rules.graph import ENode
 from egraph_rules.tables import Hole
 from extract.cuts import Link, Need, Row
-from extract.machine import FAMILIES
+from extract.machine import FAMILIES, LEAVES
 from extract.problem import Demand, Problem
 from extract.slots import footprint
 from extract.target import Target
@@ -27,7 +27,7 @@ from pypto_ir.stmt import Assign, For, While, walk
 from pypto_ir.types import Memory, TileType
 
 #: nodes that lie in the tile of their first operand
-_VIEWS = frozenset({"Reshape2", "Reinterpret2", "Slice2", "Assemble2"})
+_VIEWS = frozenset({"Reshape2", "Reinterpret2", "Slice2", "Assemble2", "AccCols"})
 _STORES = frozenset({"Store2", "StoreEach"})
 
 
@@ -59,7 +59,7 @@ class Rows:
 
     def _type(self, i: int) -> TileType | None:
         k, node = self.problem.candidates[i], self._node(i)
-        if node is None or node.name in FAMILIES or node.name in _STORES or node.name == "Leaf2":
+        if node is None or node.name in FAMILIES or node.name in _STORES or node.name in LEAVES:
             return None
         made = self.problem.choice.options[k.c][k.option].type
         return made if isinstance(made, TileType) and made.memref is None else None
@@ -74,7 +74,7 @@ class Rows:
         if made is None or self._shared(i) is not None:
             return 0
         node = self._node(i)
-        loads = node is not None and node.name == "Load2" and (made.memory or Memory.VEC) in (Memory.VEC, Memory.MAT)
+        loads = node is not None and node.name in ("Load2", "LoadIn2") and (made.memory or Memory.VEC) in (Memory.VEC, Memory.MAT)
         return footprint(made, self.target) * (self.stages.get(self.problem.candidates[i].region, 1) if loads else 1)
 
     def _shared(self, i: int) -> int | None:
@@ -96,9 +96,10 @@ class Rows:
         """Candidates that are emitted at the statement of the author that computes their flat form."""
         graph, places = self.problem.graph, self.problem.regions
         at = {
-            (graph.flat.get(graph.encoded.numbers[s.target.name]), places.region[id(s)], places.position[id(s)])
+            (carrier.get(graph.encoded.numbers[s.target.name]), places.region[id(s)], places.position[id(s)])
             for s in walk(graph.encoded.function.body)
             if isinstance(s, Assign) and is_value(s) and s.target.name in graph.encoded.numbers
+            for carrier in (graph.flat, graph.columns)
         }
         found = set()
         for i in self.live:

@@ -200,6 +200,18 @@ def parser() -> argparse.ArgumentParser:
     run.add_argument("--save", metavar="DIR", help="save results and written tensors there as .npy files")
     run.set_defaults(command=_command("run"))
 
+    extract = commands.add_parser("extract", help="choose the cheapest nodes of an e-graph", allow_abbrev=False)
+    extract.add_argument("input", metavar="IN", help="e-graph in the JSON form of extraction-gym, also gzipped; - for standard input")
+    extract.add_argument("-o", "--output", metavar="OUT", help="where the choice goes, as JSON (default: it is not written)")
+    extract.add_argument(
+        "--time-limit",
+        metavar="SECONDS",
+        type=_seconds,
+        default=60.0,
+        help="stop improving after this time (default: 60; exit code 3 where the choice is not proved best by then)",
+    )
+    extract.set_defaults(command=_command("extract"))
+
     rules = commands.add_parser("rules", help="list the rewrite rules", allow_abbrev=False)
     rules.add_argument("name", metavar="NAME", nargs="?", help="a rule, or the beginning of names")
     rules.add_argument("--json", action="store_true", help="as JSON")

@@ -209,12 +209,17 @@ def run(arguments: argparse.Namespace) -> int:
         return run_function(source.program, arguments)
 
 
-def rules(arguments: argparse.Namespace) -> int:
+def extract(arguments: argparse.Namespace) -> int:
+    from pypto_eqsat.extract_command import extract_graph
 
-    from egraph_rules.catalogue import every_rule
+    return extract_graph(arguments)
+
+
+def rules(arguments: argparse.Namespace) -> int:
+    from egraph_rules.catalogue import every_rule as all_rules
 
     wanted = arguments.name
-    known = sorted(every_rule(), key=lambda rule: str(rule.name))
+    known = sorted(all_rules(), key=lambda rule: str(rule.name))
     chosen = [r for r in known if wanted is None or wanted in (r.name, *r.parts) or r.name.startswith(f"{wanted.rstrip('.')}.")]
     if not chosen:
         raise _unknown("rule", wanted, [r.name for r in known])

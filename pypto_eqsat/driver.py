@@ -35,6 +35,7 @@ declare(
     X004="the emitted program computes other values than the input",
     W001="a limit stopped the rules before their end",
     W002="a limit stopped the choice before its proof",
+    W403="the rules give no 2-D form of a function, and it was lowered as upstream lowers it",
 )
 
 #: the passes, in the order in which they run: tiles to 2-D, then MX scales to boxes
@@ -169,6 +170,8 @@ def _lower_all(
             bag.extend(refused.diagnostics)
             continue
         result[function.name] = item
+        if item.fallback:
+            bag.warn("W403", f"function {function.name} was lowered as upstream lowers it, since the rules give no 2-D form of it")
         if item.report.limit:
             bag.warn("W001", f"function {function.name}: saturation stopped at {item.report.limit}; the program is legal but may be dearer")
         if item.limit:

@@ -38,7 +38,8 @@ class Congruence:
 
     def within_block(self, size: int, block: int) -> bool:
         """True where `size` elements from such a value on never cross a multiple of `block`."""
-        return self.modulus % block == 0 and self.residue % block + size <= block
+        known = gcd(self.modulus, block)
+        return self.residue % known + size <= known
 
     def joined(self, other: Congruence) -> Congruence:
         """The least congruence that holds both."""

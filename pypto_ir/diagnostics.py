@@ -106,9 +106,9 @@ class Diagnostics:
             raise Refused(self._items)
 
 
-#: code -> what it means. J: reading JSON, P: reading printed programs, S: SSA and scopes, T: types and ops, V: shape of the result
-#: (TileOps2D, linearity), L: lowering, B: boxes of MX scales, M: memory, R: running, U: use of the command line, W: warnings, X: an
-#: internal fault that was caught
+#: code -> what it means. B: boxes of MX scales, G: e-graphs of others, J: reading JSON, L: lowering, M: memory, P: reading printed
+#: programs, R: running, S: SSA and scopes, T: types and ops, U: use of the command line, V: shape of the result (TileOps2D,
+#: linearity, accumulators), W: warnings, X: an internal fault that was caught
 CODES: dict[str, str] = {}
 
 

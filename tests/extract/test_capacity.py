@@ -33,6 +33,8 @@ LIMITS = ChoiceLimits(60.0)
 MOST = 400
 #: shares of what the cheapest program needs that the memories hold
 SHARES = (0.5, 0.6, 0.75, 0.9, 0.99, 1.0, 1.0, 1.2)
+#: the same for programs that are to fit more often
+NEAR = (0.8, 0.9, 0.95, 1.0, 1.0, 1.0, 1.0, 1.05)
 SHORT, LONG = 50, 2_000
 
 
@@ -204,7 +206,7 @@ def shrunk(program: Program, source: Random) -> Target | None:
             peaks[memory] = max(size, peaks.get(memory, 0))
     memories = {}
     for memory, its in TARGET.memories.items():
-        size = int(peaks.get(memory, 0) * source.choice(SHARES)) // its.allocation * its.allocation
+        size = int(peaks.get(memory, 0) * source.choice(NEAR)) // its.allocation * its.allocation
         memories[memory] = replace(its, capacity=max(its.allocation, size))
     return replace(TARGET, name="tight", memories=memories)
 
@@ -233,11 +235,11 @@ def watch(seed: int) -> bool | None:
 
 def test_no_tile_of_a_program_near_the_limits_is_overwritten_or_lies_outside() -> None:
     found = [watch(seed) for seed in range(40)]
-    assert found.count(True) >= 12 and found.count(False) >= 8
+    assert found.count(True) >= 15 and found.count(False) >= 4
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("part", range(20))
 def test_no_tile_of_two_thousand_programs_near_the_limits_is_overwritten_or_lies_outside(part: int) -> None:
     found = [watch(seed) for seed in range(1_000 + part * 125, 1_125 + part * 125)]
-    assert found.count(True) >= 40 and found.count(True) + found.count(False) >= 90
+    assert found.count(True) >= 50 and found.count(True) + found.count(False) >= 90

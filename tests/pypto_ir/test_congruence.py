@@ -15,11 +15,13 @@ from pypto_ir.interp.scalars import compile_expr
 from pypto_ir.interp.values import RunError
 from pypto_ir.types import scalar_var
 
-KNOWN = {"n0": integers(0, 16), "m": integers(5, 24), "R": exactly(48)}
+
+def known() -> dict[str, Congruence]:
+    return {"n0": integers(0, 16), "m": integers(5, 24), "R": exactly(48)}
 
 
 def said(text: str) -> Congruence:
-    return congruence(parse_expr(text, lambda name, at: scalar_var(name)), KNOWN)
+    return congruence(parse_expr(text, lambda name, at: scalar_var(name)), known())
 
 
 @pytest.mark.parametrize(
@@ -69,7 +71,8 @@ def test_meeting_keeps_what_is_common() -> None:
 
 def test_questions() -> None:
     assert integers(16, 32).divisible_by(16) and not integers(8, 32).divisible_by(16) and not integers(0, 24).divisible_by(16)
-    assert integers(8, 16).within_block(8, 16) and not integers(8, 16).within_block(9, 16) and not integers(0, 8).within_block(1, 16)
+    assert integers(8, 16).within_block(8, 16) and not integers(8, 16).within_block(9, 16) and not integers(0, 8).within_block(9, 16)
+    assert integers(0, 8).within_block(8, 16) and integers(4, 8).within_block(4, 24) and not integers(4, 8).within_block(5, 24)
     assert exactly(40).within_block(8, 16) and exactly(5).exact == 5 and integers(5, 6).exact is None
 
 
@@ -78,7 +81,7 @@ def test_narrow_types_wrap() -> None:
     x = Var("x", scalar_var("x", DType.INT8).type)
     times = Binary("mul", x, Const(24, DType.INT8))
     assert congruence(times, {}) == integers(0, 8)
-    assert congruence(Cast(scalar_var("m"), DType.INT8), KNOWN) == integers(5, 8)
+    assert congruence(Cast(scalar_var("m"), DType.INT8), known()) == integers(5, 8)
     assert congruence(Const(-3, DType.INT8), {}) == integers(253, 256)
     assert congruence(Const(7, DType.INT8), {}) == exactly(7)
     assert congruence(Const(1.5, DType.FP32), {}) == ANY

@@ -161,6 +161,13 @@ def test_compact_tiles_are_stored_with_the_rows_that_the_product_had(target: str
 
 
 @pytest.mark.parametrize("target", ["ascend910b", "ascend950"])
+def test_compact_tiles_are_added_to_where_the_product_before_left_them(target: str) -> None:
+    w = Window(0, 0, 32, 64, "v")
+    more = [*factors(0, w, 1, "FP16"), let("n", "tile.matmul_acc", "m", "a0_1", "b0_1")]
+    assert right(_plain(more, "n", target))
+
+
+@pytest.mark.parametrize("target", ["ascend910b", "ascend950"])
 def test_a_product_of_few_rows_in_a_tile_that_is_not_compact_is_read_wrongly(target: str) -> None:
     """The carry of `spec/flatten.md` 11: the accumulator is typed by its full init, the product is valid [v, 64]."""
     w = Window(0, 0, 32, 64, "v")
@@ -226,6 +233,7 @@ def test_a_move_on_ascend950_takes_the_valid_rows_where_they_are_not_constant() 
     source = AccTile(storage, 0, 32, (32, 32), (9, 32), False, fixed=False)
     assert Accumulators(True).read(source, "tile.move", Memory.VEC).data[0, 16] == 16 * 16
     assert Accumulators(False).read(source, "tile.move", Memory.VEC).data[0, 16] == 32 * 16
+    assert Accumulators(False).read(source, "tile.move", Memory.MAT).data[0, 16] == 32 * 16
 
 
 def test_an_extract_begins_at_its_own_block() -> None:
@@ -339,9 +347,24 @@ def test_only_products_write_accumulators() -> None:
 
 def test_another_shape_is_the_same_bytes() -> None:
     """[16, 64] seen as [32, 32] is no row-major reshape: the blocks stay where they are."""
-    w = Window(0, 0, 16, 64)
-    body = [*factors(0, w, 0, "FP16"), let("m", "tile.matmul", "a0_0", "b0_0"), let("r", "tile.reshape", "m", [32, 32])]
-    assert not right(incore([*parameters([w], "FP16"), out("out", 32, 32)], [*body, store("o", "r", [0, 0], "out"), ret("o")]))
+    params = [tensor("x", 16, 16, dtype="FP16"), tensor("y", 16, 64, dtype="FP16"), out("out", 32, 32)]
+    body = [
+        load("a", "x", [0, 0], [16, 16], memory="Mat"),
+        load("b", "y", [0, 0], [16, 64], memory="Mat"),
+        let("m", "tile.matmul", "a", "b"),
+        let("r", "tile.reshape", "m", [32, 32]),
+        store("o", "r", [0, 0], "out"),
+        ret("o"),
+    ]
+    p = incore(params, body)
+    assert not right(p)
+    given = np.arange(16 * 64).reshape(16, 64) % 1024
+    cells = run(p, "main", {"x": np.eye(16, dtype=np.float16), "y": given.astype(np.float16)}, mode="l0c").memory["out"].arrays()[0]
+    flat = np.zeros(16 * 64)
+    for r, c in product(range(16), range(64)):
+        flat[element(r, c, 16)] = given[r, c]
+    wanted = [[flat[element(r, c, 32)] for c in range(32)] for r in range(32)]
+    assert (cells.reshape(32, 32) == wanted).all()
 
 
 def test_n_d_accumulators_have_no_place() -> None:

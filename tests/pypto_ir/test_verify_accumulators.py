@@ -204,6 +204,34 @@ def test_fewer_valid_rows_than_were_written_before_are_refused() -> None:
     assert not found(same) and right(same)
 
 
+def test_rows_of_another_trip_are_not_those_of_this_one() -> None:
+    """16 rows in the first trip, 8 in the second: both are `v`, and what becomes of the other 8 is not documented."""
+    w = Window(0, 0, 16, 64, "v")
+    body = [
+        created((16, 64), "FP16"),
+        loop("i", [0, 2, 1], {"c": "acc"}, [
+            {"let": "v", "expr": "16 - i * 8"},
+            *factors(0, w, 0, "FP16"), let("d", "tile.matmul_acc", "c", "a0_0", "b0_0", TRUE), give("d"),
+        ], ["e"]),
+        store("o", "e", [0, 0], "out"),
+        ret("o"),
+    ]  # fmt: skip
+    p = incore([*parameters([w], "FP16"), out("out", 16, 64)], body)
+    assert codes(p) == {"V303"} and not right(p)
+
+
+def test_windows_that_are_only_read_begin_at_blocks_too() -> None:
+    w = Window(0, 0, 16, 64)
+    for column, fine in ((32, True), (24, False)):
+        for cut in (
+            let("d", "tile.slice", "m", [16, 32], [0, column]),
+            let("d", "tile.extract", "m", 0, column, [16, 32], target_memory="Vec"),
+        ):
+            body = [*factors(0, w, 0, "FP16"), let("m", "tile.matmul", "a0_0", "b0_0"), cut, store("o", "d", [0, 0], "out"), ret("o")]
+            p = incore([*parameters([w], "FP16"), out("out", 16, 32)], body)
+            assert codes(p) == (set() if fine else {"V302"}) and right(p) == fine
+
+
 # ---- strides -----------------------------------------------------------------------------------------------
 
 Q = scalar("v", range=(1, 32))
@@ -270,7 +298,7 @@ def test_accumulators_handed_on_under_another_valid_shape() -> None:
 # ---- other writers -----------------------------------------------------------------------------------------
 
 
-def test_only_products_write_accumulators() -> None:
+def test_what_is_written_by_anything_else_is_refused() -> None:
     windows = [Window(0, 0, 16, 16), Window(0, 16, 16, 16)]
     params = [*parameters(windows, "FP16", [scalar("n", range=(0, 1))]), out("out", 16, 32)]
     start = [created((16, 32), "FP16"), *written(windows, "FP16")]

@@ -1,0 +1,142 @@
+"""`python -m tests.mutants`: every mutant against the tests, a table, and the survivors. Exit code 1 where one survived that is not known
+to be equivalent.
+
+Verdicts are kept in `build/mutants.jsonl`, so that a run that was stopped goes on: a mutant that was killed is not tried again while its
+file stays as it is, one that survived not while the tests stay as they are.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import signal
+import sys
+from collections import Counter
+from dataclasses import asdict, dataclass
+from hashlib import sha256
+from pathlib import Path
+
+from tests.mutants.mutant import Mutant
+from tests.mutants.runner import run
+from tests.mutants.subjects import ROOT, SUBJECTS, Subject, everything
+
+EQUIVALENT = Path(__file__).with_name("equivalent.json")
+KILLED = ("failed", "timeout", "broken")
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What became of a mutant: `result` is failed, timeout, broken (all killed) or passed; `tests` is the digest of the tests then."""
+
+    key: str
+    name: str
+    result: str
+    seconds: float
+    tests: str
+
+    @property
+    def killed(self) -> bool:
+        return self.result in KILLED
+
+
+def equivalents() -> dict[str, str]:
+    """Mutants that change nothing anyone could see: name -> why."""
+    found: dict[str, str] = json.loads(EQUIVALENT.read_text(encoding="utf-8"))
+    return found
+
+
+def tests_digest() -> str:
+    tests = ROOT / "tests"
+    files = sorted(f for f in tests.rglob("*.py") if f.relative_to(tests).parts[0] != "mutants")
+    return sha256(b"".join(f.read_bytes() for f in files)).hexdigest()[:16]
+
+
+def known(path: Path, digest: str) -> dict[str, Verdict]:
+    """Verdicts of earlier runs that still hold, by the mutant's key."""
+    lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
+    found = (Verdict(**json.loads(line)) for line in lines)
+    return {v.key: v for v in found if v.killed or v.tests == digest}
+
+
+def sample(mutants: list[tuple[Subject, Mutant]], count: int) -> list[tuple[Subject, Mutant]]:
+    """`count` mutants, the same in every run, from all subjects in turn."""
+    ranked = sorted(mutants, key=lambda m: sha256(m[1].name.encode()).digest())
+    columns = [[m for m in ranked if m[0] is subject] for subject in SUBJECTS]
+    rows = [column[i] for i in range(max(map(len, columns), default=0)) for column in columns if i < len(column)]
+    return rows[:count]
+
+
+def failures(mutants: list[tuple[Subject, Mutant]], jobs: int, seconds: float) -> list[str]:
+    """The output of tests that fail on the project as it is: verdicts would mean nothing."""
+    stages = list(dict.fromkeys(stage for subject, m in mutants for stage in subject.stages(m.where)))
+    found = run([(None, (stage,)) for stage in stages], jobs, seconds)
+    return [f"{' '.join(stages[i].files)}: {result}\n{text[-2000:]}" for i, result, text, _ in found if result != "passed"]
+
+
+def table(mutants: list[tuple[Subject, Mutant]], verdicts: dict[str, Verdict]) -> str:
+    """Counts by file."""
+    counts: dict[tuple[str, str], Counter[str]] = {}
+    same = equivalents()
+    for subject, mutant in mutants:
+        row = counts.setdefault((subject.name, mutant.file), Counter())
+        row["mutants"] += 1
+        verdict = verdicts.get(mutant.key)
+        kind = "left" if verdict is None else "killed" if verdict.killed else "equivalent" if mutant.name in same else "survived"
+        row[kind] += 1
+    total: Counter[str] = sum(counts.values(), Counter())
+    kinds = ("mutants", "killed", "equivalent", "survived", *(("left",) if total["left"] else ()))
+    lines = [f"{'':8} {'':36}" + "".join(f"{kind:>11}" for kind in kinds)]
+    for (name, file), row in [*counts.items(), (("", "all"), total)]:
+        lines.append(f"{name:8} {file:36}" + "".join(f"{row[kind]:11}" for kind in kinds))
+    return "\n".join(lines)
+
+
+def main(argv: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(
+        prog="python -m tests.mutants", description="Mutants of rules, checks and prices, and whether tests notice."
+    )
+    parser.add_argument(
+        "--only", action="append", default=[], help="mutants whose name or subject holds this text; may be given more than once"
+    )
+    parser.add_argument("--sample", type=int, help="this many, the same in every run")
+    parser.add_argument("--jobs", type=int, default=1)
+    parser.add_argument("--seconds", type=float, default=60.0, help="most CPU time of one mutant; one that takes longer is killed")
+    parser.add_argument("--results", type=Path, default=ROOT / "build" / "mutants.jsonl", help="where verdicts are kept")
+    parser.add_argument("--fresh", action="store_true", help="forget earlier verdicts")
+    parser.add_argument("--list", action="store_true", help="print the names, run nothing")
+    parser.add_argument("--unchecked", action="store_true", help="do not run the tests on the unchanged project first")
+    options = parser.parse_args(argv)
+    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))  # ends the processes that run tests, too
+    chosen = [m for m in everything() if not options.only or any(text in f"{m[0].name} {m[1].name}" for text in options.only)]
+    if options.sample is not None:
+        same = equivalents()
+        chosen = sample([m for m in chosen if m[1].name not in same], options.sample)
+    if options.list:
+        print("\n".join(mutant.name for _, mutant in chosen))
+        return 0
+    digest = tests_digest()
+    if options.fresh:
+        options.results.unlink(missing_ok=True)
+    verdicts = known(options.results, digest)
+    todo = [(subject, mutant) for subject, mutant in chosen if mutant.key not in verdicts]
+    if not options.unchecked and (wrong := failures(todo, options.jobs, options.seconds)):
+        print("tests fail on the unchanged project:", *wrong, sep="\n", file=sys.stderr)
+        return 2
+    options.results.parent.mkdir(parents=True, exist_ok=True)
+    with options.results.open("a", encoding="utf-8") as log:
+        tasks = [(mutant, subject.stages(mutant.where)) for subject, mutant in todo]
+        for number, result, _, seconds in run(tasks, options.jobs, options.seconds):
+            mutant = todo[number][1]
+            verdict = verdicts[mutant.key] = Verdict(mutant.key, mutant.name, result, seconds, digest)
+            log.write(json.dumps(asdict(verdict)) + "\n")
+            log.flush()
+    print(table(chosen, verdicts))
+    same = equivalents()
+    survivors = [m.name for _, m in chosen if not verdicts[m.key].killed and m.name not in same]
+    for name in survivors:
+        print(f"survived: {name}")
+    return 1 if survivors else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
