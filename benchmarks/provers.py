@@ -19,7 +19,7 @@ from tests.generators.index_provers import Compared, compare_provers
 def table(programs: int, first: int, found: Compared) -> str:
     """The page's table."""
     facts = found.both + found.only_facts
-    upstream = found.both + len(found.false) + len(found.missed)
+    upstream = found.both + len(found.false) + len(found.unseen) + len(found.missed)
     ratio = f", {facts / found.both:.1f} times as many as the true ones of upstream" if found.both else ""
     rows = [
         ("offsets asked for", found.offsets),
@@ -28,7 +28,8 @@ def table(programs: int, first: int, found: Compared) -> str:
         ("by both", found.both),
         ("by index facts only", found.only_facts),
         ("by upstream's rules only, and false for some value", len(found.false)),
-        ("by upstream's rules only, and false for no value that was tried", len(found.missed)),
+        ("by upstream's rules only, where no run comes to", len(found.unseen)),
+        ("by upstream's rules only, and true for every value that was seen", len(found.missed)),
     ]
     lines = [f"Programs {first} to {first + programs - 1}:", "", "| | offsets |", "|---|---|"]
     return "\n".join([*lines, *(f"| {what} | {count} |" for what, count in rows)])

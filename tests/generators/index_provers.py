@@ -25,12 +25,14 @@ from tests.generators.index_property import FalseFact, check_index
 
 @dataclass(slots=True)
 class Compared:
-    """Offsets by who proves them; `false` of upstream's proofs some value contradicts, `missed` none does, and facts prove neither."""
+    """Offsets by who proves them. Of those that only upstream proves, `false` are contradicted by some value, `unseen` have no value in
+    any run, and `missed` are true for every value that was seen."""
 
     offsets: int = 0
     both: int = 0
     only_facts: int = 0
     false: list[str] = field(default_factory=list)
+    unseen: list[str] = field(default_factory=list)
     missed: list[str] = field(default_factory=list)
 
     def add(self, other: Compared) -> None:
@@ -38,6 +40,7 @@ class Compared:
         self.both += other.both
         self.only_facts += other.only_facts
         self.false += other.false
+        self.unseen += other.unseen
         self.missed += other.missed
 
 
@@ -52,7 +55,8 @@ def compare_provers(drawn: Drawn, divisor: int = 16) -> Compared:
         result.only_facts += proved and not accepted
         if accepted and not proved:
             text = f"{probe.function}: {expr_text(probe.expr)}"
-            (result.false if is_false(drawn, probe, divisor) else result.missed).append(text)
+            truth = held(drawn, probe, divisor)
+            (result.unseen if truth is None else result.missed if truth else result.false).append(text)
     return result
 
 
@@ -64,13 +68,13 @@ def accepts(upstream: UpstreamProver, program: Program, probe: Probe, divisor: i
     return upstream.divisible(at, probe.expr, divisor) is None and upstream.non_negative(at, probe.expr) is None
 
 
-def is_false(drawn: Drawn, probe: Probe, divisor: int) -> bool:
-    """True where some run gives the offset a value that is negative or no multiple."""
+def held(drawn: Drawn, probe: Probe, divisor: int) -> bool | None:
+    """Whether every value of an offset in every run is a non-negative multiple; None where no run computes it."""
     try:
-        check_index(Drawn(drawn.program, [probe]), divisor, _Believed)  # type: ignore[arg-type]
+        checked = check_index(Drawn(drawn.program, [probe]), divisor, _Believed)  # type: ignore[arg-type]
     except FalseFact:
-        return True
-    return False
+        return False
+    return True if checked.seen else None
 
 
 class _Believed:
