@@ -9,7 +9,6 @@ COMMANDS = {
     "performance": "ratios of time and size, written to docs/performance.md",
     "fuzz": "random programs against the interpreter",
     "fuzz_index": "index facts of random programs against all values of small ranges",
-    "provers": "what index facts prove, and what upstream's rules prove, written to docs/provers.md",
     "docs": "the parts of docs/ that are made from the code",
 }
 
