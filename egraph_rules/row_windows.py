@@ -16,8 +16,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
-from egraph_rules.alignment import Alignment
 from egraph_rules.chains import Chains, accumulates, chains, handed, in_acc
+from egraph_rules.index_facts import IndexFacts
 from pypto_ir.expr import Binary, Const, Expr, MakeTuple, Var, const_int, index
 from pypto_ir.linear import normalize
 from pypto_ir.ops.rules import infer_call
@@ -30,6 +30,7 @@ from pypto_ir.stmt import (
     For,
     Function,
     If,
+    Program,
     Scope,
     Stmt,
     While,
@@ -82,10 +83,10 @@ def lift_row_windows(function: Function) -> Lifted:
     wanted = {c.name: c for c in _windowed(function, found)}
     if not wanted:
         return Lifted(function, function)
-    facts, result = Alignment(function), Lifted(function, function)
+    facts, result = IndexFacts(Program(function.name, (function,))), Lifted(function, function)
     members = _members(function, found)
     for name, chain in list(wanted.items()):
-        obstacle = _obstacle(chain, members[name], facts)
+        obstacle = _obstacle(function.name, chain, members[name], facts)
         if obstacle is not None:
             result.obstacles.append(obstacle)
             del wanted[name]
@@ -144,7 +145,7 @@ def _members(function: Function, found: Chains) -> dict[str, list[Var]]:
     return result
 
 
-def _obstacle(chain: _Chain, members: list[Var], facts: Alignment) -> Obstacle | None:
+def _obstacle(function: str, chain: _Chain, members: list[Var], facts: IndexFacts) -> Obstacle | None:
     """Why a chain cannot be seen as pages, or None; sets the rows of its pages."""
 
     def no(s: Stmt, reason: str) -> Obstacle:
@@ -175,13 +176,13 @@ def _obstacle(chain: _Chain, members: list[Var], facts: Alignment) -> Obstacle |
             return no(first, f"its column extent {t.static_shape[1]} is no multiple of {BOX}")
     chain.rows = rows
     for s in chain.touching:
-        reason = _use(s, {v.name for v in members}, rows, facts)
+        reason = _use(function, s, {v.name for v in members}, rows, facts)
         if reason is not None:
             return no(s, reason)
     return None
 
 
-def _use(s: Stmt, members: set[str], rows: int, facts: Alignment) -> str | None:
+def _use(function: str, s: Stmt, members: set[str], rows: int, facts: IndexFacts) -> str | None:
     """What a statement does to a chain that pages cannot do, or None."""
     match s:
         case For() | While() | If():
@@ -199,9 +200,8 @@ def _use(s: Stmt, members: set[str], rows: int, facts: Alignment) -> str | None:
             shape = window.type.static_shape if isinstance(window, Var) and isinstance(window.type, TileType) else None
             if shape is None or offsets is None or len(shape) != 2 or len(offsets) != 2 or shape[0] != rows:
                 return f"this window does not have the {rows} rows of the others"
-            if not facts.multiple(offsets[0], rows):
-                return f"the row offset of this window is not known to be a multiple of {rows}"
-            return None
+            fact = facts.of(function, offsets[0], s)
+            return None if fact.is_multiple_of(rows) else f"the row offset of this window is {fact}, not known to be a multiple of {rows}"
         case Assign(value=Call(op="tile.store", args=args)) | Eval(value=Call(op="tile.store", args=args)) if len(args) == 3:
             return None
         case Assign(value=Call(op="tile.move")):
