@@ -11,9 +11,9 @@ from pypto_ir.diagnostics import Diagnostic, Diagnostics, declare
 from pypto_ir.expr import const_int
 from pypto_ir.ops.registry import dims_text, kind_name, type_of
 from pypto_ir.regions import static
-from pypto_ir.scale_boxes import BLOCKED_RANK, BOX, is_blocked, is_mx, is_scale_tile, logical_shape
+from pypto_ir.scale_boxes import BLOCKED_RANK, BOX, blocked_shape, is_blocked, is_mx, is_scale_tile, logical_shape
 from pypto_ir.stmt import Assign, Call, Eval, Function, Stmt, definitions, tuple_items
-from pypto_ir.types import Dims, Memory, TensorType, TileType, TupleType, Type
+from pypto_ir.types import Dims, Memory, TensorType, TileType, TupleType, Type, dims
 from pypto_ir.verify.places import StmtPath, place, walk_paths
 
 declare(
@@ -60,7 +60,7 @@ def _check_call(bag: Diagnostics, call: Call, target: Type | None, f: Function, 
     source = None if operand is None or operand >= len(call.args) else type_of(call.args[operand])
     if not isinstance(source, TensorType) or not is_blocked(source):
         return
-    windows = [items for a in call.args[2:] if (items := tuple_items(a))]
+    windows = [items for a in call.args[2:] if (items := tuple_items(a))] or [_held(call, source)]
     why = _misplaced(source, tuple_items(call.args[1]), windows)
     if why is not None:
         bag.add("V402", f"{call.op} {why}", place(f, at, s), "a window of scales is [1, blocks, pairs, 16, 2] at [0, block, pair, 0, 0]")
@@ -69,6 +69,13 @@ def _check_call(bag: Diagnostics, call: Call, target: Type | None, f: Function, 
         if static(target.shape) != held or target.memory is not Memory.MAT or not is_scale_tile(target, source.layout):
             message = f"the tile of a load of {dims_text(windows[0])} from {kind_name(source)} is {kind_name(target)}"
             bag.add("V403", message, place(f, at, s), f"it is a tile {list(held)} in Mat, in boxes as those of {source.layout.value}")
+
+
+def _held(call: Call, target: TensorType) -> Dims:
+    """The boxes that a store without a window writes: those of its tile's valid region, none where that is not made of boxes."""
+    tile = type_of(call.args[0])
+    valid = static(tile.valid) if isinstance(tile, TileType) else None
+    return dims(*((blocked_shape(target.layout, valid) if valid is not None else None) or ()))
 
 
 def _misplaced(source: TensorType, offsets: Dims | None, windows: list[Dims]) -> str | None:

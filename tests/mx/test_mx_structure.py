@@ -19,7 +19,6 @@ from pypto_ir.json_reader import read_program
 from pypto_ir.printed.program_reader import read_printed
 from pypto_ir.stmt import Assign, Call, For, Function, If, Param, Program, Return, While, walk
 from pypto_ir.types import Layout, Pad, TensorType, TensorView, TupleType, Type, dims, tensor_type
-from pypto_ir.verify.boxes import blocked_scales
 
 BOXES = (1, 2, 1, 16, 2)
 
@@ -211,14 +210,6 @@ def test_comments_positions_and_frames_are_kept() -> None:
     assert g.body[1:] == f.body[1:] and g.body[2] is f.body[2]
 
 
-WRONG = {
-    "a tensor that is not blocked": ("[1, 2, 1, 16, 2]", "[32, 2]", "V401"),
-    "an offset inside a box": ("[0, 1, 0, 0, 0]", "[0, 1, 0, 8, 0]", "V402"),
-    "half a box": ("[1, 1, 1, 16, 2], [1, 1, 1, 16, 2]", "[1, 1, 1, 16, 2], [1, 1, 1, 8, 2]", "V402"),
-    "a box past the end": ("[0, 1, 0, 0, 0]", "[0, 2, 0, 0, 0]", "V402"),
-    "a tile of the other order": ("blayout=pl.TileLayout.row_major", "slayout=pl.TileLayout.col_major", "V403"),
-    "a tile of another shape": ("pl.Tile[[16, 2]", "pl.Tile[[8, 4]", "V403"),
-}
 TEXT = """import pypto.language as pl
 
 @pl.program
@@ -228,22 +219,6 @@ class P:
         pl.func_attr({"mx_tensor_views_blocked": True})
         t: pl.Tile[[16, 2], pl.FP8E8M0, pl.Mem.Mat, pl.TileView(blayout=pl.TileLayout.row_major, fractal=32)] = pl.tile.load(s, [0, 1, 0, 0, 0], [1, 1, 1, 16, 2], [1, 1, 1, 16, 2], target_memory=pl.Mem.Mat)
 """  # noqa: E501
-
-
-@pytest.mark.parametrize("name", WRONG)
-def test_the_verifier_of_the_result_sees(name: str) -> None:
-    old, new, code = WRONG[name]
-    assert blocked_scales(main(read_printed(TEXT).program)) == []
-    assert old in TEXT
-    f = main(read_printed(TEXT.replace(old, new, 1)).program)
-    assert code in [d.code for d in blocked_scales(f)]
-
-
-def test_blocked_types_in_tuples_are_verified() -> None:
-    t = Var("t", TupleType((mx(32, 2), TupleType((mx(*BOXES),)))))
-    f = Function("main", (Param(t),), (), (), "Opaque", attrs=(("mx_tensor_views_blocked", True),))
-    assert [d.code for d in blocked_scales(f)] == ["V401"]
-    assert blocked_scales(replace(f, attrs=())) == []
 
 
 def test_scales_of_both_layouts_and_of_bytes_reach_the_product_as_before() -> None:
