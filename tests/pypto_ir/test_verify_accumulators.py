@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from acc_programs import Window, created, drained, factors, parameters, windowed, written
 from test_interp_l0c import ASKEW, COLUMNS, NARROW, ROWS, right
 
 from pypto_ir.acc_chains import unstated_accumulators
@@ -13,6 +12,7 @@ from pypto_ir.diagnostics import Diagnostic, Severity
 from pypto_ir.formats import read_document
 from pypto_ir.stmt import Program
 from pypto_ir.verify import accumulators
+from tests.acc_programs import Window, created, drained, factors, parameters, windowed, written
 from tests.helpers import SHARED, Json, give, incore, let, loop, out, ret, scalar, store, tile
 
 TRUE = {"const": True, "dtype": "BOOL"}
