@@ -328,6 +328,19 @@ def test_another_shape_of_a_written_accumulator_is_refused() -> None:
     assert codes(incore([*parameters([w], "FP16"), out("out", 32, 32)], [*body, store("o", "r", [0, 0], "out"), ret("o")])) == {"V306"}
 
 
+def test_what_is_made_of_an_n_d_accumulator_is_taken_for_a_whole_one() -> None:
+    w = Window(0, 0, 16, 64)
+    body = [
+        let("z", "tile.create", [1, 16, 64], dtype="FP32", target_memory="Acc"),
+        let("r", "tile.reshape", "z", [16, 64]),
+        *factors(0, w, 0, "FP16"),
+        let("p", "tile.matmul_acc", "r", "a0_0", "b0_0", TRUE),
+        store("o", "p", [0, 0], "out"),
+        ret("o"),
+    ]
+    assert not found(incore([*parameters([w], "FP16"), out("out", 16, 64)], body))
+
+
 # ---- control flow ------------------------------------------------------------------------------------------
 
 
