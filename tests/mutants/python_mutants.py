@@ -100,6 +100,8 @@ class _Module:
                 yield self.edit(node, f"({self.text(orelse)})", where)
             case ast.Expr(value=ast.Call()) | ast.AugAssign() | ast.Return(value=None) | ast.Continue():
                 yield self.edit(node, "pass", where, f"{short(self.text(node))} left out")
+            case ast.Expr(value=ast.Yield() | ast.YieldFrom()):
+                yield self.edit(node, "yield from ()", where, f"{short(self.text(node))} left out")
             case ast.BoolOp(op=op, values=values):
                 for i, value in enumerate(values):
                     rest = [self.text(v) for v in values[:i] + values[i + 1 :]]
