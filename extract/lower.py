@@ -170,9 +170,11 @@ def _lower_once(
     preferred: tuple[Form, ...] = FORMS if graph.encoded.handovers else ()
     choices = [*(c for c in (choose(graph, target, weights, form) for form in preferred) if not c.missing), free]
     question = problem(graph, free, target, default_trips)
-    started = time.monotonic()
-    decision = decide(question, choices, lower_bound(graph, question.least, target, question.held(), default_trips), choice_limits)
+    known = lower_bound(graph, question.least, target, question.held(), default_trips)
     clock.lap("choose")
+    started = time.monotonic()
+    decision = decide(question, choices, known, choice_limits)
+    clock.lap("prove")
     before = price(function, target, default_trips)
     author = (function, before) if is_two_d(function) and lifted.function is lifted.given else None
     left = replace(choice_limits, seconds=choice_limits.seconds - (time.monotonic() - started))
