@@ -91,7 +91,7 @@ def lower(
             break
         again = once(result.function)
         for phase, spent in again.seconds.items():
-            result.seconds[phase] += spent
+            result.seconds[phase] = result.seconds.get(phase, 0.0) + spent
         if not again.changed:
             break
         result.function, result.cost, result.lower_bound = again.function, again.cost, again.lower_bound
