@@ -261,9 +261,9 @@ class _Search:
                 return UnknownType(), self.call(one) * len(pages)
             case "StoreIn2" | "StoreInEach":
                 entry = tables.stores[node.data[0]]
-                pages = 1 if node.name == "StoreIn2" else forms.pages(node.data[1])
+                count = 1 if node.name == "StoreIn2" else forms.pages(node.data[1])
                 at = store_in_view(entry.call, 0, 0)
-                return UnknownType(), self.call(Call("tile.store", (operands[0], MakeTuple(at), operands[1]), entry.call.kwargs)) * pages
+                return UnknownType(), self.call(Call("tile.store", (operands[0], MakeTuple(at), operands[1]), entry.call.kwargs)) * count
             case "PackRows":
                 return self.packed(node, operands)
             case "One" | "Spread" | "WithPages":

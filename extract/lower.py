@@ -87,7 +87,7 @@ def lower(
             break
         again = once(result.function)
         for phase, spent in again.seconds.items():
-            result.seconds[phase] += spent
+            result.seconds[phase] = result.seconds.get(phase, 0.0) + spent
         if not again.changed:
             break
         result.function, result.cost, result.lower_bound = again.function, again.cost, again.lower_bound
@@ -126,9 +126,11 @@ def _lower_once(
     preferred: tuple[Form, ...] = FORMS if graph.encoded.handovers else ()
     choices = [*(c for c in (choose(graph, target, weights, form) for form in preferred) if not c.missing), free]
     question = problem(graph, free, target, default_trips)
-    started = time.monotonic()
-    decision = decide(question, choices, lower_bound(graph, question.least, target, question.held(), default_trips), choice_limits)
+    known = lower_bound(graph, question.least, target, question.held(), default_trips)
     clock.lap("choose")
+    started = time.monotonic()
+    decision = decide(question, choices, known, choice_limits)
+    clock.lap("prove")
     before = price(function, target, default_trips)
     author = (function, before) if is_two_d(function) and lifted.function is lifted.given else None
     left = replace(choice_limits, seconds=choice_limits.seconds - (time.monotonic() - started))
