@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from egraph_rules.buffers import aliased_params
-from egraph_rules.catalogue import rule
+from egraph_rules.catalogue import parts_of, rule
 from egraph_rules.engine import Limits
 from egraph_rules.mx.block import holds_mx
 from extract.decide import SOLVE_SECONDS, ChoiceLimits
@@ -78,10 +78,11 @@ def optimize(
 
     `target` overrides the program's. `time_limit` bounds the seconds of search over the whole program, `choice_seconds` those of the
     choice in each function, `node_limit` the e-nodes of each, `memory_limit` the MiB that the process may hold. A limit that is hit is
-    reported (W001, W002); the program is legal all the same. `without_rules` leaves out rules or rule files by name, `policy_cost` False
-    what upstream's program costs. `stages` are the passes that run; where both do, a program without MX scales is not stamped as blocked.
-    `mx_stores` lets stores of whole boxes into scales pass. Raises `Refused` with every reason where a function has no legal form, or
-    where the result fails the verifier or computes other values than the input: a wrong program never leaves.
+    reported (W001, W002); the program is legal all the same. `without_rules` leaves out rules or rule files by name (`UnknownRule` is
+    raised where there is none of that name), `policy_cost` False what upstream's program costs. `stages` are the passes that run; where
+    both do, a program without MX scales is not stamped as blocked. `mx_stores` lets stores of whole boxes into scales pass. Raises
+    `Refused` with every reason where a function has no legal form, or where the result fails the verifier or computes other values than
+    the input: a wrong program never leaves.
     """
     started = time.perf_counter()
     bag = Diagnostics()
@@ -96,7 +97,7 @@ def optimize(
         lowered = _as_upstream(program, machine, bag, default_trips)
     else:
         search = _Search(time_limit, node_limit, memory_limit, choice_seconds)
-        lowered = _lower_all(program, machine, bag, search, default_trips, without_rules)
+        lowered = _lower_all(program, machine, bag, search, default_trips, parts_of(without_rules))
     functions = tuple(lowered[f.name].function if f.name in lowered else f for f in program.functions)
     same = all(a is b for a, b in zip(functions, program.functions, strict=True))
     flat = output = program if same else replace(program, functions=functions)
