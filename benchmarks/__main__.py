@@ -9,6 +9,8 @@ COMMANDS = {
     "performance": "ratios of time and size, written to docs/performance.md",
     "fuzz": "random programs against the interpreter",
     "fuzz_index": "index facts of random programs against all values of small ranges",
+    "extractors": "the extractor on public and generated e-graphs, written to docs/performance.md",
+    "ablate": "kernels with rules left out: table, CSV and plot",
     "docs": "the parts of docs/ that are made from the code",
 }
 

@@ -184,9 +184,12 @@ def main(argv: list[str]) -> int:
         "`check`": ("check", str(arguments.kernels / "rmsnorm_4d.json")),
     }
     found = {what: loaded(*command)[1] for what, command in light.items()}
+    from benchmarks.index import facts
     from benchmarks.reading import reading
+    from benchmarks.scaling import growth, proofs
 
-    rows = [*starting(rounds, arguments.kernels), *sizes(5 * rounds), *reading(rounds)]
+    rows = [*starting(rounds, arguments.kernels), *sizes(5 * rounds), *reading(rounds), *facts(rounds)]
+    rows += [*proofs(arguments.kernels), *growth()]
     text = "\n".join(
         [
             f"{processor()}, {os.cpu_count()} cores, {platform.system()}; "

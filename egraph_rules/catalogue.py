@@ -13,6 +13,7 @@ and every `(rule ..)` or `(rewrite ..)` up to the next such comment belongs to i
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache
 
@@ -32,6 +33,14 @@ class Rule:
     counterexample: str
     ruleset: str
     parts: tuple[str, ...]
+
+
+class UnknownRule(ValueError):
+    """No rule, part of a rule or rule file has the name; `known` are those of rules and files."""
+
+    def __init__(self, name: str, known: list[str]) -> None:
+        super().__init__(f"there is no rule or rule file {name!r}")
+        self.name, self.known = name, known
 
 
 @cache
@@ -57,6 +66,22 @@ def every_rule() -> tuple[Rule, ...]:
 def rule(name: str) -> Rule | None:
     """The rule of a name, or the one that a part of that name belongs to."""
     return next((r for r in every_rule() if r.name == name or name in r.parts), None)
+
+
+def parts_of(names: Iterable[str]) -> frozenset[str]:
+    """What the engine leaves out for names of rules, of parts of rules or of rule files: a rule goes with all of its parts. Raises
+    `UnknownRule`."""
+    files = RULE_FILES[2:]
+    found: set[str] = set()
+    for name in names:
+        known = rule(name)
+        if name in files:
+            found.add(name)
+        elif known is not None:
+            found.update(known.parts if name == known.name else (name,))
+        else:
+            raise UnknownRule(name, [*files, *(r.name for r in rules())])
+    return frozenset(found)
 
 
 def _rules_of(file: str) -> list[Rule]:

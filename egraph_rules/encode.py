@@ -13,11 +13,12 @@ from __future__ import annotations
 from egraph_rules.buffers import Versions, buffers, written
 from egraph_rules.engine import Commands
 from egraph_rules.entries import Encoded
+from egraph_rules.loads import ViewEntry, flat_view
 from egraph_rules.tables import Handover, StoreEntry
 from egraph_rules.values import Values
-from pypto_ir.expr import Expr, Var
+from pypto_ir.expr import Expr, Var, index
 from pypto_ir.ops.registry import Trait, find_op, type_of
-from pypto_ir.regions import NoWindow, partition_window
+from pypto_ir.regions import NoWindow, collapse_contiguous, partition_window
 from pypto_ir.scale_boxes import is_blocked
 from pypto_ir.stmt import (
     Assign,
@@ -36,7 +37,7 @@ from pypto_ir.stmt import (
     tuple_items,
     walk,
 )  # fmt: skip
-from pypto_ir.types import Dims, TensorType, TileType
+from pypto_ir.types import Dims, Memory, TensorType, TileType, same_dims
 
 
 def is_value(s: Stmt) -> bool:
@@ -186,17 +187,45 @@ class _Encoder:
         name = s.target.name if isinstance(s, Assign) else None
         assert isinstance(source, Var) and isinstance(source.type, TileType) and isinstance(target, Var)
         assert isinstance(target.type, TensorType)
-        entry = StoreEntry(call, name, source.type, *_window(call, source.type, target.type))
+        window, refusal = _window(call, source.type, target.type)
+        entry = StoreEntry(call, name, source.type, window, refusal, _view(s, call, source.type, window))
         number, c = len(self.out.tables.stores), self.commands
         self.out.tables.stores.items.append(entry)
         self.out.stores[id(s)] = number
         c.set("write", number, c.call("Store", number, self.values.value(source.name)))
         if entry.refusal is None:
             c.fact("box", number)
-        if len(call.args) == 3 and source.type.rank == target.type.rank > 2:
+        if source.type.rank > 2 and _by_pages(call, source.type, target.type, window):
             c.fact("store-pages", number)
+        elif entry.view is not None:
+            c.set("store-pages-in", number, self.out.tables.views.number(entry.view))
+        if entry.view is not None and source.type.memory is Memory.ACC:
+            c.set("store-in", number, self.out.tables.views.number(entry.view))
         if len(call.args) == 3 and source.type.rank == target.type.rank == 2:
             c.fact("store-bands", number)
+
+
+def _by_pages(call: Call, tile: TileType, target: TensorType, window: Dims | None) -> bool:
+    """True where page b of a tile goes to the target's position o + b: the target has the tile's axes, behind others."""
+    if target.rank < tile.rank or is_blocked(target):
+        return False
+    if len(call.args) == 3 and target.rank == tile.rank:
+        return True
+    box = tuple_items(call.args[3]) if len(call.args) > 3 else window
+    return box is not None and same_dims(box, (*(index(1) for _ in range(target.rank - tile.rank)), *tile.valid))
+
+
+def _view(s: Assign | Eval, call: Call, tile: TileType, window: Dims | None) -> ViewEntry | None:
+    """The 2-D view of a store's target in which what is stored is one run of rows; None where there is none."""
+    target = call.args[2]
+    view = flat_view(target)
+    assert isinstance(target, Var) and isinstance(target.type, TensorType)
+    if view is None or view.valid is not None or (isinstance(s, Assign) and s.target.type != target.type):
+        return None
+    box = tuple_items(call.args[3]) if len(call.args) > 3 else window
+    if box is None and tile.rank != target.type.rank:
+        return None
+    return view if collapse_contiguous(box or tile.valid, target.type.shape) else None
 
 
 def yielded(block: Block) -> tuple[Expr, ...]:

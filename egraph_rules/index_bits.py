@@ -27,10 +27,10 @@ def known_bits(a: Fact, width: int) -> Bits:
     low = mask if a.modulus == 0 else gcd(a.modulus, 1 << width) - 1
     ones, zeros = a.residue & low, ~a.residue & low
     first, last = a.lo & mask, a.hi & mask
-    if (a.lo < 0) == (a.hi < 0):
-        high = mask & ~((1 << (first ^ last).bit_length()) - 1)
-        ones |= first & high
-        zeros |= ~first & high
+    # ends of one sign share their first bits with all that lies between; those of both signs share none
+    high = mask & ~((1 << (first ^ last).bit_length()) - 1)
+    ones |= first & high
+    zeros |= ~first & high
     return Bits(zeros & mask, ones & mask)
 
 

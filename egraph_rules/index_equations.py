@@ -34,11 +34,13 @@ class FunctionEquations:
         self.cores: ValueId = -1
         self._at: dict[int, tuple[Stmt, Place, int]] = {}
         self._bound: dict[ValueId, list[tuple[str, Place, int]]] = {}
+        self._homes: dict[str, Place] = {}
         self._clock = 0
 
     def bind(self, name: str, handle: Handle, place: Place, always: bool = False) -> None:
         """Give a name its value; the name is in view from here on in a place, or `always`."""
         self.names[name] = handle
+        self._homes[name] = place
         self._clock += not always
         if isinstance(handle, int):
             self._bound.setdefault(handle, []).append((name, place, 0 if always else self._clock))
@@ -54,6 +56,11 @@ class FunctionEquations:
     def place(self, s: Stmt | None) -> Place:
         """Where the operands of a statement are read; the whole function for None."""
         return self.root if s is None or id(s) not in self._at else self._at[id(s)][1]
+
+    def innermost(self, names: Iterable[str]) -> Place:
+        """The innermost place in which one of these names is bound."""
+        found = [self.root, *(self._homes[name] for name in names if name in self._homes)]
+        return max(found, key=lambda place: sum(1 for _ in place.around()))
 
     def name_of(self, value: ValueId, s: Stmt | None) -> str | None:
         """A name of a value that is in view where a statement stands; a parameter for None."""

@@ -28,7 +28,7 @@ from egraph_rules.index_values import ValueId
 from egraph_rules.index_wrapping import cannot_wrap
 from pypto_ir.collection import collector_paused
 from pypto_ir.dtypes import DType
-from pypto_ir.expr import Expr, dtype_of
+from pypto_ir.expr import Expr, dtype_of, variables
 from pypto_ir.stmt import Program, Stmt
 
 __all__ = ["CallSite", "Fact", "IndexFacts", "Obstacle", "Proof", "Relation"]
@@ -65,7 +65,8 @@ class IndexFacts:
     def of(self, function: str, expr: Expr, at: Stmt | None = None) -> Fact:
         """The fact of an expression where a statement of a function reads it; where its names are defined for None.
 
-        `at` is a statement of the program that these facts are of, the object itself. Raises `KeyError` for an unknown function.
+        `at` is a statement of the program that these facts are of, the object itself. Raises `KeyError` for an unknown function, and for
+        names that are not in view at the statement.
         """
         fact = self._fact(function, expr, at)
         value, place = self._value(function, expr, at)
@@ -126,7 +127,7 @@ class IndexFacts:
 
     def _value(self, function: str, expr: Expr, at: Stmt | None) -> tuple[ValueId | None, Place]:
         f = self._equations.functions[function]
-        place = f.place(at)
+        place = f.place(at) if at is not None else f.innermost(v.name for v in variables(expr))
         found = Operands(self._equations, f).handle(expr, place)
         return (found if isinstance(found, int) else None), place
 

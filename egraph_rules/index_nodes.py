@@ -14,6 +14,7 @@ from math import gcd
 from typing import Protocol, TypeAlias
 
 from egraph_rules.index_bounds import Sums
+from egraph_rules.index_division import Division
 from egraph_rules.index_domain import Fact, bounds, into, join, make, meet
 from egraph_rules.index_transfer import binary, cast, operand, square, unary
 from egraph_rules.index_values import Form, Term
@@ -54,16 +55,21 @@ class Operation:
     sums: Sums | None
     squared: bool = False
     outer: NodeId | None = None
+    division: Division | None = None
 
     @property
     def inputs(self) -> tuple[NodeId, ...]:
         more = () if self.sums is None else self.sums.nodes
+        if self.division is not None:
+            more = (*more, *self.division.nodes)
         return (*self.operands, *more) if self.outer is None else (*self.operands, *more, self.outer)
 
     def evaluate(self, facts: Facts) -> Fact | None:
         found = apply(self.term, [facts[n] for n in self.operands], self.squared)
         if found is not None and self.sums is not None:
             found = meet(found, self.sums.fact(self.term.dtype, facts))
+        if found is not None and self.division is not None:
+            found = meet(found, self.division.fact(self.term.dtype, facts))
         return found if self.outer is None else meet(found, facts[self.outer])
 
 

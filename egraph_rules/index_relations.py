@@ -58,6 +58,12 @@ def relate(system: System, facts: list[Fact | None], a: ValueId, b: ValueId, pla
     found = sums.interval(facts)
     if found is None:
         return None
+    lo, hi = max(lo, found[0]), min(hi, found[1])
+    if (p, q) != (_itself(a), _itself(b)):  # relations may be those of the values themselves
+        whole = system.sums(combine(_itself(a), _itself(b), -1), place)
+        extend(system, facts)
+        found = whole.interval(facts) or found
+        lo, hi = max(lo, found[0]), min(hi, found[1])
     modulus, residue = sums.congruence(facts)
     x, y = system.values[a], system.values[b]
     if modulus and x.dtype.bits == y.dtype.bits and (p, q) != (x.form, y.form):
@@ -67,7 +73,11 @@ def relate(system: System, facts: list[Fact | None], a: ValueId, b: ValueId, pla
         m, r = wrapped.congruence(facts)
         if gcd(m, 1 << x.dtype.bits) > modulus:
             modulus, residue = gcd(m, 1 << x.dtype.bits), r
-    return Relation(max(lo, found[0]), min(hi, found[1]), modulus, residue % modulus if modulus else residue)
+    return Relation(lo, hi, modulus, residue % modulus if modulus else residue)
+
+
+def _itself(value: ValueId) -> Form:
+    return Form(0, ((value, 1),))
 
 
 def _exact(system: System, facts: list[Fact | None], value: ValueId, place: Place) -> Form:
@@ -79,4 +89,4 @@ def _exact(system: System, facts: list[Fact | None], value: ValueId, place: Plac
     least, greatest = bounds(term.dtype)
     if found is not None and least <= found[0] and found[1] <= greatest:
         return term.form
-    return Form(0, ((value, 1),))
+    return _itself(value)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from egraph_rules.index_bounds import Limit, Sums
+from egraph_rules.index_division import Division, split
 from egraph_rules.index_domain import Fact, bounds
 from egraph_rules.index_nodes import Given, Node, NodeId, Operation, Rule
 from egraph_rules.index_places import Place
@@ -80,7 +81,20 @@ class System:
         atom = term.form.terms == ((value, 1),)
         sums = None if atom else self.sums(term.form, place)
         squared = term.op == "mul" and self.values.same[term.operands[0]] == self.values.same[term.operands[1]]
-        return self.add(Operation(term, operands, sums, squared, outer), term.form)
+        return self.add(Operation(term, operands, sums, squared, outer, self._division(term, place)), term.form)
+
+    def _division(self, term: Term, place: Place) -> Division | None:
+        """The split of a dividend by a constant, where its form has one."""
+        if term.op not in ("floordiv", "mod") or not term.dtype.is_int:
+            return None
+        x, by = (self.values[o] for o in term.operands)
+        if by.constant is None or by.constant < 2 or x.dtype is not term.dtype or by.constant > bounds(term.dtype)[1] // 2:
+            return None
+        parts = split(x.form, by.constant)
+        if parts is None:
+            return None
+        whole, multiple, rest = (self.sums(form, place) for form in (x.form, *parts))
+        return Division(term.op, by.constant, whole, multiple, rest)
 
     # ---- relations ----
 

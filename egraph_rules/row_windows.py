@@ -206,6 +206,8 @@ def _use(function: str, s: Stmt, members: set[str], rows: int, facts: IndexFacts
             return None
         case Assign(value=Call(op="tile.move")):
             return None
+        case Assign(value=Call(op=op) as call) if op in _BATCHED and _left(call) is not None:
+            return None
         case Assign(value=Call(op=op)) | Eval(value=Call(op=op)):
             return f"{op} reads or writes it as one flat tile, not a window at a time"
     return "it is handed to something that reads it as one flat tile"
@@ -215,6 +217,18 @@ def _rows(s: Assign) -> int:
     t = s.target.type
     assert isinstance(t, TileType) and t.static_shape is not None
     return t.static_shape[0]
+
+
+#: products of whole accumulators -> those that make them page by page
+_BATCHED = {"tile.matmul": "tile.batch_matmul", "tile.matmul_acc": "tile.batch_matmul_acc"}
+
+
+def _left(call: Call) -> Var | None:
+    """The left operand of a product, fully valid, whose rows are those of all pages."""
+    left = call.args[1 if accumulates(call) else 0]
+    if not isinstance(left, Var) or not isinstance(left.type, TileType) or left.type.static_shape is None:
+        return None
+    return left if same_dims(left.type.valid, left.type.shape) else None
 
 
 class _Rewrite:
@@ -276,10 +290,13 @@ class _Rewrite:
 
     def call(self, s: Assign, call: Call) -> list[Stmt]:
         first = call.args[0] if call.args else None
-        rows = self.page_rows(s.target if call.op == "tile.create" else first)
+        made = call.op == "tile.create" or call.op in _BATCHED
+        rows = self.page_rows(s.target if made else first)
         if rows is None:
             return [s]
         match call.op:
+            case "tile.matmul" | "tile.matmul_acc":
+                return self.product(s, call, rows)
             case "tile.create":
                 target = self.paged(s.target)
                 return [replace(s, targets=(target,), value=replace(call, args=(MakeTuple(target.type.shape), *call.args[1:])))]  # type: ignore[union-attr]
@@ -294,6 +311,16 @@ class _Rewrite:
             whole = Call("tile.reshape", (moved.target, MakeTuple(s.target.type.shape)))  # type: ignore[union-attr]
             return [moved, replace(back, value=whole)]
         return [before, replace(s, value=replace(call, args=(source, *call.args[1:])))]
+
+    def product(self, s: Assign, call: Call, rows: int) -> list[Stmt]:
+        """A product of the whole accumulator, page by page: rows of the left side go with the pages."""
+        left = _left(call)
+        assert left is not None and isinstance(left.type, TileType) and left.type.static_shape is not None
+        high, wide = left.type.static_shape
+        pages = Call("tile.reshape", (left, MakeTuple(dims(high // rows, rows, wide))))
+        cut = self.value(s, self.fresh(left.name, "pages"), pages)
+        args = tuple(cut.target if a is left else self.expr(a) for a in call.args)
+        return [cut, replace(s, targets=(self.paged(s.target),), value=replace(call, op=_BATCHED[call.op], args=args))]
 
     def value(self, s: Assign | Eval, name: str, call: Call) -> Assign:
         """`name = call` at the place of a statement."""

@@ -49,13 +49,15 @@ class LoadEntry:
 @dataclass(frozen=True, slots=True)
 class StoreEntry:
     """A store statement: `name` is the result (None for a bare statement), `window` the box operand that the flat form needs (None
-    where it needs none), `refusal` why there is no box."""
+    where it needs none), `refusal` why there is no box. Where what is stored is one run of rows of the target's 2-D `view`, it may be
+    written through that (None: there is none)."""
 
     call: Call
     name: str | None
     tile: TileType
     window: Dims | None = None
     refusal: str | None = None
+    view: ViewEntry | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,6 +23,7 @@ from extract.machine import (
     fill_call,
     page_call,
     separate_pages,
+    store_in_view,
     store_pages,
     tile_call,
     tuple_of,
@@ -258,6 +259,11 @@ class _Search:
                 pages = store_pages(entry.call, entry.tile, node.data[1])
                 one = Call("tile.store", (operands[0], MakeTuple(pages[0][0]), entry.call.args[2]), entry.call.kwargs)
                 return UnknownType(), self.call(one) * len(pages)
+            case "StoreIn2" | "StoreInEach":
+                entry = tables.stores[node.data[0]]
+                count = 1 if node.name == "StoreIn2" else forms.pages(node.data[1])
+                at = store_in_view(entry.call, 0, 0)
+                return UnknownType(), self.call(Call("tile.store", (operands[0], MakeTuple(at), operands[1]), entry.call.kwargs)) * count
             case "PackRows":
                 return self.packed(node, operands)
             case "One" | "Spread" | "WithPages":

@@ -17,10 +17,10 @@ from functools import partial
 from egraph_rules import forms
 from egraph_rules.buffers import EVERYTHING, written
 from egraph_rules.encode import is_store, is_value
-from egraph_rules.graph import Graph
+from egraph_rules.graph import ENode, Graph
 from extract.choice import Choice, Form, carriers
 from extract.elaborate import Elaborator, Frame, Instance, NotAvailable
-from extract.machine import store_pages
+from extract.machine import store_in_view, store_pages
 from extract.plan import Plan
 from pypto_ir.expr import Expr, MakeTuple, Var, const_int, transform
 from pypto_ir.linear import provably_equal
@@ -245,6 +245,9 @@ class _Emitter:
         write = at.serving(self.graph.writes[number])
         node = at.node(write)
         call = entry.call
+        if node.name in ("StoreIn2", "StoreInEach"):
+            self.store_in_view(s, call, write, node)
+            return
         if node.name == "Store2":
             source = at.tile(at.operand(write, node.children[0]))
             box = () if entry.window is None else (MakeTuple(_box(source, call, entry.window)),)
@@ -264,6 +267,20 @@ class _Emitter:
                     at.bind(step)
                     target = step
         if isinstance(s, Assign):
+            at.bind(s.target)
+
+    def store_in_view(self, s: Assign | Eval, call: Call, write: Instance, node: ENode) -> None:
+        """A store through the 2-D view of its target, of which the author's result is another name."""
+        at = self.at
+        view = at.tile(at.operand(write, node.children[1]))
+        family = at.operand(write, node.children[0])
+        count, rows = (1, 0) if node.name == "StoreIn2" else (forms.pages(node.data[1]), node.data[1][-2])
+        for page in range(count):
+            source = at.tile(family) if node.name == "StoreIn2" else at.page(family, page)
+            stored = replace(call, args=(source, MakeTuple(store_in_view(call, page, rows)), view))
+            at.put(Eval(stored, s.loc, s.comment if page == count - 1 else None))
+        if isinstance(s, Assign):
+            at.put(Assign(s.targets, call.args[2], s.loc))
             at.bind(s.target)
 
     def flush(self, touched: tuple[str, ...]) -> None:

@@ -41,7 +41,8 @@ def solve(problem: Problem, seconds: float, start: list[int] | None = None, memo
     model = Model(problem)
     if start is not None:
         model.hint(start)
-    return model.solve(seconds - (time.monotonic() - begun), memory)
+    left = seconds - (time.monotonic() - begun)
+    return model.solve(left, memory) if left > 0 or seconds <= 0 else None
 
 
 def realized(problem: Problem, chosen: list[int]) -> list[int]:

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 
 from egraph_rules import forms
 from egraph_rules.graph import Graph
-from extract.choice import Choice
+from extract.choice import Choice, carriers
 from pypto_ir.diagnostics import Diagnostic, Place, declare
 from pypto_ir.ops.registry import dims_text, type_of
 from pypto_ir.regions import collapse_contiguous
@@ -73,12 +73,11 @@ def _given(graph: Graph, legal: Mapping[int, object]) -> list[Diagnostic]:
 
 
 def _formed(graph: Graph, legal: Mapping[int, object], name: str) -> bool:
-    """True where a value has a chosen flat form, or is no tile, or nobody asked for its flat form."""
+    """True where a value has a legal form of some kind, or is no tile, or nobody asked for its flat form."""
     number = graph.encoded.numbers.get(name)
-    if number is None:
+    if number is None or number not in graph.flat:
         return True
-    c = graph.flat.get(number)
-    return c is None or c in legal
+    return any(classes.get(number) in legal for classes in carriers(graph).values())
 
 
 def _place(graph: Graph, s: Stmt) -> Place:

@@ -122,7 +122,7 @@ class _Run:
                 return
             known = [self.best.chosen] if self.best is not None and self.best.chosen else []
             found = decide(self.question, choices, self.bound if self.sure else 0.0, replace(self.limits, seconds=left), known)
-            self.judge.clock.lap("choose")
+            self.judge.clock.lap("prove")
             self.limit = found.limit
             if found.proof == "infeasible":
                 self.bound = _cost(self.best) if self.best is not None and self.sure else self.bound

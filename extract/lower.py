@@ -5,8 +5,6 @@ function where nothing is gained.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
 from egraph_rules.engine import Limits, Report, UnsoundRule
@@ -39,8 +37,7 @@ declare(X001="a rewrite rule united values of different shapes")
 class Lowered:
     """A lowered function, its price and the places of its tiles: costs in the units of the cost model,
     `changed` False where the author's function stayed, `settled` True where
-    a second run is known to change nothing, `limit` what stopped the choice before its proof, if anything did, `fallback` True where the
-    rules gave no form and upstream's was taken."""
+    a second run is known to change nothing, `limit` what stopped the choice before its proof, if anything did."""
 
     function: Function
     cost: float
@@ -55,7 +52,6 @@ class Lowered:
     seconds: dict[str, float] = field(default_factory=dict)
     settled: bool = False
     limit: str | None = None
-    fallback: bool = False
 
 
 #: how often a result is taken as a new input, unless it is settled before
@@ -75,7 +71,7 @@ def lower(
     `Refused` where there is none. `limits` are those of saturation, `choice_limits` those of the choice; time counts over all passes.
 
     What was moved or copied opens new choices, so such a result is lowered again until nothing changes: lowering the final result gives
-    the same function. Where upstream's program is cheaper, or the rules give none, that one is lowered again.
+    the same function.
     """
 
     chosen = choice_limits or ChoiceLimits()
@@ -85,58 +81,18 @@ def lower(
         left = replace(chosen, seconds=min(chosen.seconds, max(0.0, deadline - time.monotonic())))
         return _lower_once(f, target, aliased, limits, default_trips, without, left)
 
-    result = _started(function, target, aliased, default_trips, once)
+    result = once(function)
     for _ in range(ROUNDS):
         if result.settled or not result.changed:
             break
         again = once(result.function)
         for phase, spent in again.seconds.items():
-            result.seconds[phase] += spent
+            result.seconds[phase] = result.seconds.get(phase, 0.0) + spent
         if not again.changed:
             break
         result.function, result.cost, result.lower_bound = again.function, again.cost, again.lower_bound
         result.price, result.allocation, result.settled, result.limit = again.price, again.allocation, again.settled, again.limit
     return result
-
-
-def _started(
-    function: Function, target: Target, aliased: tuple[tuple[str, str], ...], default_trips: int, once: Callable[[Function], Lowered]
-) -> Lowered:
-    """The first result: from the function itself, or from what upstream's pass makes of it where that is cheaper or all there is."""
-    result, refusal = None, None
-    try:
-        result = once(function)
-    except Refused as refused:
-        refusal = refused
-    baseline = None if is_two_d(function) or _internal(refusal) else _baseline(function, target, aliased)
-    if baseline is not None and (result is None or price(baseline, target, default_trips).cost < result.cost * (1 - 1e-9)):
-        with suppress(Refused):
-            other = once(baseline)
-            if result is not None and other.cost >= result.cost * (1 - 1e-9):
-                return result
-            bound = price(skeleton(function), target, default_trips).cost if result is None else result.lower_bound
-            other.input_cost = price(function, target, default_trips).cost
-            other.lower_bound, other.changed, other.fallback = min(other.cost, bound), True, result is None
-            return other
-    if result is None:
-        assert refusal is not None
-        raise refusal
-    return result
-
-
-def _internal(refusal: Refused | None) -> bool:
-    return refusal is not None and any(d.code.startswith("X") for d in refusal.diagnostics)
-
-
-def _baseline(function: Function, target: Target, aliased: tuple[tuple[str, str], ...]) -> Function | None:
-    """What upstream's pass makes of a function with N-D tiles, where that is a legal program."""
-    from extract.upstream.flatten import flatten
-
-    try:
-        flat = flatten(function, target, aliased)
-    except Refused:
-        return None
-    return flat.function if not flat.faults and is_two_d(flat.function) else None
 
 
 def _lower_once(
@@ -170,9 +126,11 @@ def _lower_once(
     preferred: tuple[Form, ...] = FORMS if graph.encoded.handovers else ()
     choices = [*(c for c in (choose(graph, target, weights, form) for form in preferred) if not c.missing), free]
     question = problem(graph, free, target, default_trips)
-    started = time.monotonic()
-    decision = decide(question, choices, lower_bound(graph, question.least, target, question.held(), default_trips), choice_limits)
+    known = lower_bound(graph, question.least, target, question.held(), default_trips)
     clock.lap("choose")
+    started = time.monotonic()
+    decision = decide(question, choices, known, choice_limits)
+    clock.lap("prove")
     before = price(function, target, default_trips)
     author = (function, before) if is_two_d(function) and lifted.function is lifted.given else None
     left = replace(choice_limits, seconds=choice_limits.seconds - (time.monotonic() - started))

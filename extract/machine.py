@@ -26,6 +26,8 @@ FAMILIES = frozenset(
 OF_WHOLE = frozenset({"One", "RowsOf", "ColsOf", "LoadInEach"})
 #: nodes that stand for what control flow hands on
 LEAVES = frozenset({"Leaf2", "LeafEach", "LeafCols"})
+#: nodes that write global memory
+STORES = frozenset({"Store2", "StoreEach", "StoreIn2", "StoreInEach"})
 #: nodes that read global memory
 LOADS = frozenset({"Load2", "LoadEach", "LoadIn2", "LoadInEach"})
 
@@ -168,14 +170,21 @@ def store_pages(call: Call, t: TileType, shape: forms.Shape) -> list[tuple[Dims,
     assert offsets is not None
     if t.rank == 2:
         return [((add_index(offsets[0], index(b * shape[-2])), offsets[1]), None) for b in range(forms.pages(shape))]
-    lead = len(shape) - 2
+    lead = len(offsets) - 2
     window = (*(index(1) for _ in range(lead)), *t.valid[-2:])
     result: list[tuple[Dims, Dims | None]] = []
     for number in range(forms.pages(shape)):
-        at = forms.unravel(number, shape[:lead])
+        at = (*(0 for _ in range(len(offsets) - len(shape))), *forms.unravel(number, shape[:-2]))
         moved = tuple(add_index(o, index(i)) for o, i in zip(offsets[:lead], at, strict=True))
         result.append(((*moved, *offsets[lead:]), window))
     return result
+
+
+def store_in_view(call: Call, number: int, rows: int) -> tuple[Expr, Expr]:
+    """Where page `number` of `rows` rows is stored in the 2-D view of a store's target."""
+    offsets, target = tuple_items(call.args[1]), call.args[2]
+    assert offsets is not None and isinstance(target, Var) and isinstance(target.type, TensorType)
+    return add_index(loads.row_of(offsets, target.type.shape), index(number * rows)), offsets[-1]
 
 
 def _extent(e: Expr) -> int:

@@ -20,7 +20,7 @@ from extract.choice import FORMS, Choice, Form, leaf_form, obligations
 from extract.cuts import Conditions
 from extract.cycles import ZERO, Cycles, objective
 from extract.least import least
-from extract.machine import LEAVES, written_operands
+from extract.machine import LEAVES, STORES, written_operands
 from extract.price import HANDED_SCALARS, price
 from extract.regions import Regions, free_dims, regions
 from extract.target import Target
@@ -302,7 +302,7 @@ class _Builder:
         if node.name in LEAVES:
             at = self.places.defined[self.graph.tables.leaves[node.data[0]].name]
             return {at[0]: True} if self.places.inside(d.region, at[0]) else {}
-        if node.name in ("Store2", "StoreEach"):
+        if node.name in STORES:
             return {d.region: sure}
         result: dict[int, bool] = {}
         free, total = True, self.total(node)
@@ -391,7 +391,7 @@ class _Builder:
             own = (c, region) in self.anchors and self.anchors[(c, region)] == place
             wanted = tuple(self.reads(c, number, region, place))
             leaf = leaf_form(self.graph, option.node) is not None
-            own = own or not option.cycles.total or option.node.name in ("Store2", "StoreEach")
+            own = own or not option.cycles.total or option.node.name in STORES
             self.out.by_class.setdefault(c, []).append(len(self.out.candidates))
             reads, obliges = ((), wanted) if leaf else (wanted, ())
             self.out.candidates.append(Candidate(c, number, region, place, option.cycles, reads, obliges, own))

@@ -18,7 +18,7 @@ from egraph_rules.encode import is_value
 from egraph_rules.graph import ENode
 from egraph_rules.tables import Hole
 from extract.cuts import Link, Need, Row
-from extract.machine import FAMILIES, LEAVES
+from extract.machine import FAMILIES, LEAVES, STORES
 from extract.problem import Demand, Problem
 from extract.slots import footprint
 from extract.target import Target
@@ -28,7 +28,6 @@ from pypto_ir.types import Memory, TileType
 
 #: nodes that lie in the tile of their first operand
 _VIEWS = frozenset({"Reshape2", "Reinterpret2", "Slice2", "Assemble2", "AccCols"})
-_STORES = frozenset({"Store2", "StoreEach"})
 
 
 class Rows:
@@ -59,7 +58,7 @@ class Rows:
 
     def _type(self, i: int) -> TileType | None:
         k, node = self.problem.candidates[i], self._node(i)
-        if node is None or node.name in FAMILIES or node.name in _STORES or node.name in LEAVES:
+        if node is None or node.name in FAMILIES or node.name in STORES or node.name in LEAVES:
             return None
         made = self.problem.choice.options[k.c][k.option].type
         return made if isinstance(made, TileType) and made.memref is None else None
@@ -176,7 +175,7 @@ class Rows:
         if d.position != position:
             return False
         node = None if link.user is None else self._node(link.user)
-        return link.user is None or link.user in self.anchored or (node is not None and node.name in _STORES)
+        return link.user is None or link.user in self.anchored or (node is not None and node.name in STORES)
 
     def row(self, memory: Memory, position: int, capacity: int) -> Row:
         """The row of a memory at a position."""

@@ -143,6 +143,13 @@ def parser() -> argparse.ArgumentParser:
         "--stage", choices=("flatten", "mx"), help="run one pass only: tiles to 2-D, or MX scales to boxes (default: both)"
     )
     optimize.add_argument("--mx-stores", action="store_true", help="let stores of whole FP8E8M0 boxes into MX scales pass")
+    optimize.add_argument(
+        "--without-rule",
+        metavar="NAME",
+        action="append",
+        default=[],
+        help="leave out a rewrite rule or a whole rule file, for experiments; may be given several times",
+    )
     optimize.add_argument("--stats", metavar="FILE", help="write cost, bounds, times and what was validated as JSON")
     optimize.add_argument("--no-validate", action="store_true", help="do not interpret input and output to compare them")
     optimize.add_argument("--validate-seconds", metavar="SECONDS", type=_seconds, help="time for that comparison (default: 0.25)")

@@ -101,6 +101,7 @@ def optimize(arguments: argparse.Namespace) -> int:
         "policy": arguments.policy,
         "policy_cost": stats is not None,
     }
+    options["without_rules"] = _without(arguments.without_rule)
     if arguments.choice_seconds is not None:
         options["choice_seconds"] = arguments.choice_seconds
     if arguments.mx_stores:
@@ -150,6 +151,15 @@ def convert(arguments: argparse.Namespace) -> int:
     format = arguments.to or format_of_path(output) or other
     write_atomically(output, write_as(source.program, format).encode())
     return DONE
+
+
+def _without(names: list[str]) -> frozenset[str]:
+    from egraph_rules.catalogue import UnknownRule, parts_of
+
+    try:
+        return parts_of(names)
+    except UnknownRule as fault:
+        raise _unknown("rule or rule file", fault.name, fault.known) from None
 
 
 def _target(name: str | None) -> str | None:

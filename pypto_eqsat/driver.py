@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from egraph_rules.buffers import aliased_params
-from egraph_rules.catalogue import rule
+from egraph_rules.catalogue import parts_of, rule
 from egraph_rules.engine import Limits
 from egraph_rules.mx.block import holds_mx
 from extract.decide import SOLVE_SECONDS, ChoiceLimits
@@ -21,6 +21,7 @@ from extract.target import PIPES, Target, load_target
 from extract.trips import DEFAULT_TRIPS
 from pypto_eqsat.mx_stage import block, compared
 from pypto_eqsat.mx_stage import stats as mx_stats
+from pypto_eqsat.warm_start import Aliased, lower_from_both
 from pypto_ir.diagnostics import Diagnostic, Diagnostics, Refused, Severity, declare
 from pypto_ir.stmt import Function, Program
 from pypto_ir.verify import accumulators, linearity, tile_ops_2d, verify_program
@@ -77,10 +78,11 @@ def optimize(
 
     `target` overrides the program's. `time_limit` bounds the seconds of search over the whole program, `choice_seconds` those of the
     choice in each function, `node_limit` the e-nodes of each, `memory_limit` the MiB that the process may hold. A limit that is hit is
-    reported (W001, W002); the program is legal all the same. `without_rules` leaves out rules or rule files by name, `policy_cost` False
-    what upstream's program costs. `stages` are the passes that run; where both do, a program without MX scales is not stamped as blocked.
-    `mx_stores` lets stores of whole boxes into scales pass. Raises `Refused` with every reason where a function has no legal form, or
-    where the result fails the verifier or computes other values than the input: a wrong program never leaves.
+    reported (W001, W002); the program is legal all the same. `without_rules` leaves out rules or rule files by name (`UnknownRule` is
+    raised where there is none of that name), `policy_cost` False what upstream's program costs. `stages` are the passes that run; where
+    both do, a program without MX scales is not stamped as blocked. `mx_stores` lets stores of whole boxes into scales pass. Raises
+    `Refused` with every reason where a function has no legal form, or where the result fails the verifier or computes other values than
+    the input: a wrong program never leaves.
     """
     started = time.perf_counter()
     bag = Diagnostics()
@@ -95,7 +97,7 @@ def optimize(
         lowered = _as_upstream(program, machine, bag, default_trips)
     else:
         search = _Search(time_limit, node_limit, memory_limit, choice_seconds)
-        lowered = _lower_all(program, machine, bag, search, default_trips, without_rules)
+        lowered = _lower_all(program, machine, bag, search, default_trips, parts_of(without_rules))
     functions = tuple(lowered[f.name].function if f.name in lowered else f for f in program.functions)
     same = all(a is b for a, b in zip(functions, program.functions, strict=True))
     flat = output = program if same else replace(program, functions=functions)
@@ -109,7 +111,7 @@ def optimize(
         output, same = blocking.program, same and blocking.program is flat
         seconds["mx"] = time.perf_counter() - begun
     begun = time.perf_counter()
-    keep = flatten and _verify_accumulators(program, flat, machine.name, bag)
+    keep = flatten and _verify_accumulators(program, flat, machine.name, bag, relied=policy == "upstream")
     if not same:
         _verify_output(program, output, flatten)
     seconds["verify"] += time.perf_counter() - begun
@@ -163,14 +165,21 @@ def _lower_all(
     for function in program.functions:
         if not function.in_core or function.verbatim is not None:
             continue
-        limits = search.saturation()
+        limits, pairs = search.saturation(), aliased.get(function.name, ())
+
+        def once(f: Function, limits: Limits = limits, pairs: Aliased = pairs) -> Lowered:
+            return lower(f, machine, pairs, limits, default_trips, without, search.choice())
+
         try:
-            item = lower(function, machine, aliased.get(function.name, ()), limits, default_trips, without, search.choice())
+            if without:
+                item, fallback = once(function), False
+            else:
+                item, fallback = lower_from_both(function, once, machine, pairs, default_trips)
         except Refused as refused:
             bag.extend(refused.diagnostics)
             continue
         result[function.name] = item
-        if item.fallback:
+        if fallback:
             bag.warn("W403", f"function {function.name} was lowered as upstream lowers it, since the rules give no 2-D form of it")
         if item.report.limit:
             bag.warn("W001", f"function {function.name}: saturation stopped at {item.report.limit}; the program is legal but may be dearer")
@@ -208,16 +217,16 @@ def _verify_output(before: Program, after: Program, flat: bool) -> None:
         raise Refused([_fault("X003", d) for d in found])
 
 
-def _verify_accumulators(before: Program, after: Program, target: str | None, bag: Diagnostics) -> bool:
+def _verify_accumulators(before: Program, after: Program, target: str | None, bag: Diagnostics, relied: bool) -> bool:
     """Raise `Refused` where a product writes what it cannot address, changed functions and others alike: what the rules did not move
     stands as the author wrote it. An author may rely on products that keep the rest of their blocks, and is warned; the result tells
-    whether one does. The rules may not."""
+    whether one does. So may upstream (`relied`). The rules may not."""
     found: list[Diagnostic] = []
     for i, (old, new) in enumerate(zip(before.functions, after.functions, strict=True)):
         wrong = accumulators(new, ("functions", i), target=target)
         if old is not new:
-            relied = any(d.code == "V303" for d in accumulators(old, target=target)) if wrong else False
-            wrong = [replace(d, place=replace(d.place, path=None), severity=d.severity if relied else Severity.ERROR) for d in wrong]
+            kept = relied or (bool(wrong) and any(d.code == "V303" for d in accumulators(old, target=target)))
+            wrong = [replace(d, place=replace(d.place, path=None), severity=d.severity if kept else Severity.ERROR) for d in wrong]
         found += wrong
     if any(d.severity is Severity.ERROR for d in found):
         raise Refused(found)

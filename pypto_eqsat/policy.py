@@ -17,7 +17,7 @@ from extract.target import Target
 from extract.upstream.flatten import Aliased, Flattened, flatten
 from pypto_ir.diagnostics import Diagnostic, Refused, Severity
 from pypto_ir.stmt import Function, Program
-from pypto_ir.verify import linearity, verify_program
+from pypto_ir.verify import accumulators, linearity, verify_program
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,21 +52,22 @@ def policy_costs(program: Program, target: Target, default_trips: int) -> dict[s
             except Refused as refused:
                 flat[f.name] = PolicyCost(None, _reason(refused.diagnostics))
     made = {name: item.function for name, item in flat.items() if isinstance(item, Flattened)}
-    wrong = _errors(replace(program, functions=tuple(made.get(f.name, f) for f in program.functions)), made)
+    changed = {f.name: made[f.name] for f in program.functions if f.name in made and made[f.name] is not f}
+    wrong = _errors(replace(program, functions=tuple(made.get(f.name, f) for f in program.functions)), changed, target)
     return {
         name: item if isinstance(item, PolicyCost) else _cost(item, wrong.get(name, []), target, default_trips)
         for name, item in flat.items()
     }
 
 
-def _errors(program: Program, made: dict[str, Function]) -> dict[str, list[Diagnostic]]:
+def _errors(program: Program, made: dict[str, Function], target: Target) -> dict[str, list[Diagnostic]]:
     """What the verifiers hold against the functions that were made."""
     result: dict[str, list[Diagnostic]] = {}
     for d in verify_program(program):
         if d.severity is Severity.ERROR and d.place.function is not None:
             result.setdefault(d.place.function, []).append(d)
     for name, function in made.items():
-        result.setdefault(name, []).extend(linearity(function))
+        result.setdefault(name, []).extend([*linearity(function), *accumulators(function, target=target.name)])
     return result
 
 

@@ -6,13 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks import reading
+from benchmarks import reading, scaling
 from benchmarks.performance import BATCHES, Row, alternating, batched_program, loaded, main
 from benchmarks.reading import printed_program
 from pypto_eqsat import optimize
 from pypto_ir.json_reader import read_program
 from pypto_ir.printed.program_reader import read_printed
 from pypto_ir.printed.program_writer import write_text
+from pypto_ir.stmt import Assign, Call, For, walk
 from pypto_ir.verify import verify_program
 
 EXAMPLE = str(Path(__file__).parents[1] / "examples" / "scale_add.json")
@@ -72,3 +73,46 @@ def test_reading_rows_have_the_promised_bounds(monkeypatch: pytest.MonkeyPatch) 
     rows = list(reading.reading(1))
     assert [row.bound for row in rows] == [6.0, None, *[reading.LINEAR] * 4]
     assert all(row.ratio > 0 for row in rows)
+
+
+def op_count(text: str) -> tuple[int, int]:
+    """Ops and loops of a generated kernel, which has nothing against it."""
+    program = read_program(text, "scaling.json")
+    assert verify_program(program) == []
+    statements = list(walk(program.functions[0].body))
+    calls = [s for s in statements if isinstance(s, Assign) and isinstance(s.value, Call)]
+    return len(calls), sum(isinstance(s, For) for s in statements)
+
+
+def test_generated_kernels_have_the_sizes_that_they_are_called_by() -> None:
+    assert [op_count(scaling.straight_line(n)) for n in (10, 100, 1_000)] == [(11, 0), (101, 0), (1_001, 0)]
+    assert op_count(scaling.loops(28, 400)) == (400, 28)
+
+
+def test_graph_of_a_straight_line_grows_in_proportion() -> None:
+    found = [optimize(read_program(scaling.straight_line(n), "s.json"), choice_seconds=1e-6).stats["egraph"] for n in (100, 200, 300)]
+    for key in ("classes", "nodes"):
+        a, b, c = (egraph[key] for egraph in found)
+        assert c - b == b - a > 0
+    assert found[0]["iterations"] == found[2]["iterations"], "the rounds of saturation do not grow with the depth"
+
+
+@pytest.mark.parametrize(("power", "good"), [(1.0, True), (2.0, False)])
+def test_rows_of_growth_tell_linear_from_quadratic(power: float, good: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    def measured(ops: int, seconds: float) -> dict[str, float]:
+        return {"seconds": 0.3 + 1e-4 * ops**power, "kib": 50_000 + ops**power, "prove": seconds, "gap": 0.25}
+
+    monkeypatch.setattr(scaling, "measured", measured)
+    rows = list(scaling.growth())
+    assert [row.bound for row in rows] == [scaling.LINEAR, scaling.LINEAR, scaling.OVER]
+    assert [row.good for row in rows] == [good, good, True] and "25% of the cost not proved" in rows[2].what
+
+
+def test_figures_are_measured_in_a_process_of_its_own() -> None:
+    found = scaling.measured(20, 1e-6)
+    assert found["seconds"] > 0 and found["kib"] > 10_000 and 0 <= found["gap"] < 1
+
+
+def test_400_ops_in_28_loops_are_proved_or_nearly_so() -> None:
+    result = optimize(read_program(scaling.loops(28, 400), "loops.json"), validate=False)
+    assert result.stats["gap"] <= scaling.GAP

@@ -34,6 +34,8 @@ def misfit(call: Call, stated: TileType | None, new: Call, deduced: Type | None)
     if op.trait is Trait.OPAQUE:
         return f"{call.op} of tiles of rank above 2: {_OPAQUE}"
     for _, t in read:
+        if op.trait is Trait.WHOLE and not forms.whole(t):
+            return f"{call.op} takes cells by their place in {dims_text(t.shape)}, of which only {dims_text(t.valid)} is valid"
         if not forms.rows_prefix(t):
             return (
                 f"{call.op}: only {dims_text(t.valid)} of {dims_text(t.shape)} is valid, whose rows lie close together in the flat tile "

@@ -121,8 +121,8 @@ def _batch_product(c: CallSite, i: int, j: int) -> TileType:
 
 
 def multiply(a: Tile, b: Tile, held: Any, start: Any) -> tuple[Any, Any]:
-    """`start + a @ b` in the type `held`, k ascending below the valid K of `a`; and where all cells that were
-    used are defined.
+    """`start + a @ b` in the type `held`, k ascending below the valid K of `a`; and where the product is
+    defined: inside the valid rows of `a` and columns of `b`, of defined cells.
 
     Batch dims broadcast; `start` has the shape of the product."""
     k = a.valid[-1]
@@ -133,6 +133,8 @@ def multiply(a: Tile, b: Tile, held: Any, start: Any) -> tuple[Any, Any]:
             np.multiply(left[..., :, step, None], right[..., None, step, :], out=term)
             total += term
     rows, columns = a.readable()[..., :k].all(axis=-1), b.readable()[..., :k, :].all(axis=-2)
+    # without a single product to add, what lies outside of the operands' regions is no product all the same
+    rows[..., a.valid[-2] :], columns[..., b.valid[-1] :] = False, False
     return total, rows[..., :, None] & columns[..., None, :]
 
 

@@ -30,6 +30,10 @@ SIDE_BY_SIDE = (
     "lay the windows side by side, full height, one behind another in columns (window t of [R, N] at column t * N of [R, T * N]), "
     "give each a tile of its own, or keep them at most 16 columns wide"
 )
+NARROWED = (
+    "give the accumulator the valid rows of the product: tile.create with compact=True and tile.set_validshape before it, or use "
+    "accumulators of at most 16 rows or 16 columns"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,41 +63,31 @@ class Product:
             yield Finding("V301", f"{self.op} writes an accumulator {dims_text(self.t.shape)} whose shape is not constant", SIDE_BY_SIDE)
             return
         rows, columns = shape
+        at = self.place.columns
         if columns > BLOCK:
-            stride = self._stride(rows, columns)
-            if stride is not None:
-                yield stride
-        begins = self._begins(columns)
-        if begins is not None:
-            yield begins
+            yield from self._stride(rows, columns)
+        # one column of blocks may lie at any row: its rows follow one another
+        if not at.begins.within_block(min(columns, BLOCK), BLOCK):
+            yield from misaligned(self.op, self.window(), at)
         elif not self.keep:
             yield from self._rest(rows, columns)
 
     def window(self) -> str:
         return window_text(self.t, self.place)
 
-    def _stride(self, rows: int, columns: int) -> Finding | None:
+    def _stride(self, rows: int, columns: int) -> Iterator[Finding]:
         """A tile of several block columns must be one that lies as the product writes: full height, block columns as far apart."""
         place = self.place
         if place.rows.extent != rows:
             have = "which control flow merges from several of different heights" if place.stride is None else f"{place.stride} rows apart"
             why = f"the matrix unit writes its block columns {whole_blocks(rows)} rows apart, those of the accumulator lie {have}"
-            return Finding("V301", f"{self.op} writes {self.window()}: {why}, so only the first 16 columns arrive", SIDE_BY_SIDE)
+            yield Finding("V301", f"{self.op} writes {self.window()}: {why}, so only the first 16 columns arrive", SIDE_BY_SIDE)
+            return
         written = stride_of(self.m, rows)
         read = stride_by_type(self.t, place) if place.columns.extent == columns else place.stride
-        if coincide(written, read):
-            return None
-        why = f"{self.op} writes {self.window()} with block columns {stride_text(written)} apart; it is read as if {stride_text(read)}"
-        help = (
-            "give the accumulator the valid rows of the product: tile.create with compact=True and tile.set_validshape before it, or use "
-            "accumulators of at most 16 rows or 16 columns"
-        )
-        return Finding("V304", why, help)
-
-    def _begins(self, columns: int) -> Finding | None:
-        """One column of blocks may lie at any row: its rows follow one another."""
-        at = self.place.columns
-        return None if at.begins.within_block(min(columns, BLOCK), BLOCK) else misaligned(self.op, self.window(), at)
+        if not coincide(written, read):
+            why = f"{self.op} writes {self.window()} with block columns {stride_text(written)} apart; it is read as if {stride_text(read)}"
+            yield Finding("V304", why, NARROWED)
 
     def _rest(self, rows: int, columns: int) -> Iterator[Finding]:
         """The cells of the last blocks that the product does not fill must belong to nobody."""
@@ -132,19 +126,18 @@ class Reading:
     into: Memory | None
     a5: bool
 
-    def finding(self) -> Finding | None:
+    def findings(self) -> Iterator[Finding]:
         if self.place.blank:
-            return None
-        if not self.at.begins.within_block(min(self.columns, BLOCK), BLOCK):
-            return misaligned(self.op, window_text(self.t, self.place), self.at)
-        if self.columns <= BLOCK and self.at == self.place.columns:
-            return None
-        lies, read = stride_by_type(self.t, self.place), self._stride()
-        if coincide(lies, read):
-            return None
+            return
         what = window_text(self.t, self.place)
-        message = f"{self.op} reads {what} with block columns {stride_text(read)} apart; they lie {stride_text(lies)} apart"
-        return Finding("V304", message, "let all rows be valid, store the tile to global memory, or keep it at most 16 rows or columns")
+        if not self.at.begins.within_block(min(self.columns, BLOCK), BLOCK):
+            yield from misaligned(self.op, what, self.at)
+            return
+        lies, read = stride_by_type(self.t, self.place), self._stride()
+        several = self.columns > BLOCK or self.at != self.place.columns
+        if several and not coincide(lies, read):
+            message = f"{self.op} reads {what} with block columns {stride_text(read)} apart; they lie {stride_text(lies)} apart"
+            yield Finding("V304", message, "let all rows be valid, store the tile to global memory, or keep it at most 16 rows or columns")
 
     def _stride(self) -> Stride | None:
         """`spec/hardware.md` 4.5, table; Ascend910B brings a tile to Vec by a store to global memory."""
@@ -158,7 +151,7 @@ class Reading:
         return packed if self.a5 and const_int(self.t.valid[0]) is None else self.place.stride
 
 
-def misaligned(op: str, window: str, at: Axis) -> Finding:
+def misaligned(op: str, window: str, at: Axis) -> Iterator[Finding]:
     """A column that is no multiple of 16, or is not proved to be one."""
     known = at.begins
     if known.exact is not None:
@@ -168,21 +161,56 @@ def misaligned(op: str, window: str, at: Axis) -> Finding:
         fact = "nothing is known of it" if known.modulus == 1 else f"it is {known.residue} modulo {known.modulus}"
         found = f"begins at a column ({said}) that is not proved to be a multiple of 16: {fact}"
     help = "let the column be a sum of multiples of 16, such as `t * 64 + n0` with n0 from range(0, 64, 16)"
-    return Finding("V302", f"{op}: {window} {found}, and accumulators are addressed in block columns of 16", help)
+    yield Finding("V302", f"{op}: {window} {found}, and accumulators are addressed in block columns of 16", help)
 
 
-def handed_on(t: TileType, place: Place, to: TileType) -> Finding | None:
+def handed_on(t: TileType, place: Place, to: TileType) -> Iterator[Finding]:
     """A written tile under a type that has its block columns elsewhere (`spec/flatten.md` 11)."""
-    shape = t.static_shape
-    if place.blank or shape is None or shape[-1] <= BLOCK:
-        return None
     lies, then = stride_by_type(t, place), stride_by_type(to, place)
-    if coincide(lies, then):
-        return None
-    message = (
-        f"an accumulator {dims_text(t.shape)} with block columns {stride_text(lies)} apart is handed on as one with {stride_text(then)}"
-    )
-    return Finding("V304", message, "give what hands it on and what takes it one valid shape")
+    if _several(t, place) and not coincide(lies, then):
+        message = (
+            f"an accumulator {dims_text(t.shape)} with block columns {stride_text(lies)} apart is handed on as one with {stride_text(then)}"
+        )
+        yield Finding("V304", message, "give what hands it on and what takes it one valid shape")
+
+
+def cut(t: TileType, place: Place) -> Iterator[Finding]:
+    """A window of a tile is addressed by the rows of its accumulator."""
+    if _several(t, place) and not coincide(stride_by_type(t, place), place.stride):
+        message = f"a window of {window_text(t, place)}, whose block columns lie as far apart as its valid rows need"
+        yield Finding("V304", message, "let all rows of the accumulator be valid, or give each window a tile of its own")
+
+
+def reshaped(t: TileType, place: Place) -> Iterator[Finding]:
+    """Another shape of what is written."""
+    if not place.blank:
+        message = f"tile.reshape of {window_text(t, place)}: blocks stay where they are, rows do not follow one another in memory"
+        yield Finding("V306", message, "store the accumulator and load it in the other shape")
+
+
+def complete(t: TileType, place: Place, how: str) -> Iterator[Finding]:
+    """A tile that leaves the function, which nothing tells to be a window of a larger one."""
+    if (place.rows.extent, place.columns.extent) != t.static_shape:
+        yield Finding("V301", f"{window_text(t, place)} is {how}, where nothing tells that it lies in a larger one", SIDE_BY_SIDE)
+
+
+def written_over(op: str, t: TileType, place: Place) -> Iterator[Finding]:
+    """A write that is neither a product nor puts a window back."""
+    what = "a tile that is not proved to be the window there" if op == "tile.assemble" else "it"
+    message = f"{op} writes {what} into {window_text(t, place)}: nothing but a matrix product writes an accumulator"
+    help = "let the product write the window itself: slice, tile.matmul_acc with init_cond true, assemble at the same offsets"
+    yield Finding("V305", message, help)
+
+
+def made(op: str) -> Iterator[Finding]:
+    """A tile in Acc that no product makes."""
+    yield Finding("V305", f"{op} makes a tile in Acc, which only matrix products write", "let it make a tile in Vec or Mat")
+
+
+def _several(t: TileType, place: Place) -> bool:
+    """True where a tile holds something in more than one block column."""
+    columns = const_int(t.shape[-1])
+    return not place.blank and columns is not None and columns > BLOCK
 
 
 def window_text(t: TileType, place: Place) -> str:

@@ -48,8 +48,8 @@ from pypto_ir.stmt import (
     walk,
 )
 from pypto_ir.types import Memory, TileType
-from pypto_ir.verify.acc_places import NOTHING, Axis, Place, Written, coincide, met, most, stride_by_type
-from pypto_ir.verify.acc_rules import SIDE_BY_SIDE, Finding, Product, Reading, handed_on, window_text
+from pypto_ir.verify.acc_places import NOTHING, Axis, Place, Written, met, most
+from pypto_ir.verify.acc_rules import Finding, Product, Reading, complete, cut, handed_on, made, reshaped, written_over
 from pypto_ir.verify.places import StmtPath, place
 
 #: what is followed of a value: the place of an accumulator, what is known of an integer
@@ -147,11 +147,10 @@ class _Walk:
         found = self.place(e)
         return found[1] if found is not None else self.known(e)
 
-    def report(self, found: Sequence[Finding | None], s: Stmt, at: StmtPath) -> None:
+    def report(self, found: Sequence[Finding], s: Stmt, at: StmtPath) -> None:
         """What is found at a statement, in place of what was found before."""
-        new = tuple(f for f in found if f is not None)
-        if new:
-            self.found[at] = (s, new)
+        if found:
+            self.found[at] = (s, tuple(found))
         else:
             self.found.pop(at, None)
 
@@ -178,7 +177,7 @@ class _Walk:
             case Eval(value=value):
                 self.hand_over(value, s, at)
             case Return(values=values):
-                self.report([self.complete(e, "returned") for e in values], s, at)
+                self.report(self.leave(values, "returned"), s, at)
             case For() | While():
                 self.loop(s, at)
             case If():
@@ -200,16 +199,10 @@ class _Walk:
     def hand_over(self, value: Value, s: Stmt, at: StmtPath) -> None:
         """Arguments of a call of a function, which takes an accumulator for a whole one."""
         if isinstance(value, FunctionCall | Submit):
-            self.report([self.complete(e, f"handed to {value.function}") for e in value.args], s, at)
+            self.report(self.leave(value.args, f"handed to {value.function}"), s, at)
 
-    def complete(self, e: Expr, how: str) -> Finding | None:
-        found = self.place(e)
-        if found is None:
-            return None
-        t, where = found
-        if (where.rows.extent, where.columns.extent) == t.static_shape:
-            return None
-        return Finding("V301", f"{window_text(t, where)} is {how}, where nothing tells that it lies in a larger one", SIDE_BY_SIDE)
+    def leave(self, values: Sequence[Expr], how: str) -> list[Finding]:
+        return [f for e in values if (known := self.place(e)) is not None for f in complete(*known, how)]
 
     # ---- calls ----
 
@@ -222,7 +215,7 @@ class _Walk:
                 self.define(target, self.whole(target, None))
             return
         first = operands[0] if operands else None
-        found: list[Finding | None] = []
+        found: list[Finding] = []
         result: Fact = ANY
         if into is not None and call.op == "tile.create":
             result = self.whole(into, NOTHING)
@@ -235,14 +228,13 @@ class _Walk:
         else:
             found = self.read(call, operands, target)
             if into is not None:
-                message = f"{call.op} makes a tile in Acc, which only matrix products write"
-                found.append(Finding("V305", message, "let it make a tile in Vec or Mat"))
+                found += made(call.op)
                 result = self.whole(into, None)
         self.report(found, s, at)
         if target is not None:
             self.define(target, result)
 
-    def product(self, op: OpDef, call: Call, target: Var) -> tuple[Place, list[Finding | None]]:
+    def product(self, op: OpDef, call: Call, target: Var) -> tuple[Place, list[Finding]]:
         positions = factors(op)
         assert positions is not None and isinstance(target.type, TileType)
         left, right = (type_of(call.args[i]) for i in positions)
@@ -251,23 +243,20 @@ class _Walk:
         t, where = onto or (target.type, Place.whole(target.name, target.type, NOTHING))
         made = Product(op.name, t, where, left.valid[-2], right.valid[-1], self.scalars, self.keep)
         rows, columns = (replace(a, written=most(a.written, n)) for a, n in ((where.rows, made.m), (where.columns, made.n)))
-        found: list[Finding | None] = [*made.findings()]
+        found: list[Finding] = [*made.findings()]
         others = [None if op.writes and i == 0 else self.place(e) for i, e in enumerate(call.args)]
         found += self.read(call, others, target, Memory.MAT)
         return Place(where.root, rows, columns), found
 
-    def view(self, call: Call, target: Var, t: TileType, where: Place) -> tuple[Fact, list[Finding | None]]:
+    def view(self, call: Call, target: Var, t: TileType, where: Place) -> tuple[Fact, list[Finding]]:
         assert isinstance(target.type, TileType)
         if call.op == "tile.set_validshape":
-            return where, [handed_on(t, where, target.type)]
+            return where, [*handed_on(t, where, target.type)]
         if call.op == "tile.reshape":
             if target.type.static_shape == t.static_shape:
-                return where, [handed_on(t, where, target.type)]
-            message = f"tile.reshape of {window_text(t, where)}: blocks stay where they are, rows do not follow one another in memory"
-            found = None if where.blank else Finding("V306", message, "store the accumulator and load it in the other shape")
-            return self.whole(target, NOTHING if where.blank else None), [found]
-        offsets = tuple_items(call.args[2]) or ()
-        return self.window(where, offsets), [self.cut(t, where)]
+                return where, [*handed_on(t, where, target.type)]
+            return self.whole(target, NOTHING if where.blank else None), [*reshaped(t, where)]
+        return self.window(where, tuple_items(call.args[2]) or ()), [*cut(t, where)]
 
     def window(self, where: Place, offsets: Sequence[Expr]) -> Place:
         """The place at offsets in another one."""
@@ -276,62 +265,52 @@ class _Walk:
         rows, columns = (axis.part(e, self.known(e)) for axis, e in zip((where.rows, where.columns), offsets, strict=True))
         return Place(where.root, rows, columns)
 
-    def cut(self, t: TileType, where: Place) -> Finding | None:
-        """A window is addressed by the rows of its accumulator."""
-        shape = t.static_shape
-        if where.blank or shape is None or shape[1] <= 16 or coincide(stride_by_type(t, where), where.stride):
-            return None
-        message = f"a window of {window_text(t, where)}, whose block columns lie as far apart as its valid rows need"
-        return Finding("V304", message, "let all rows of the accumulator be valid, or give each window a tile of its own")
-
-    def write(self, call: Call, t: TileType, where: Place) -> tuple[Place, list[Finding | None]]:
+    def write(self, call: Call, t: TileType, where: Place) -> tuple[Place, list[Finding]]:
         """A write that is no product: only an assemble that puts a window back where it was taken."""
-        axes, what = (where.rows, where.columns), "it"
+        axes = (where.rows, where.columns)
         if call.op == "tile.assemble":
-            what = "a tile that is not proved to be the window there"
             source, offsets = self.place(call.args[1]), tuple_items(call.args[2]) or ()
             if source is not None and self.window(where, offsets).same_window(source[1]):
                 windows = (source[1].rows, source[1].columns)
                 back = (a.putting_back(w, self.known(e)) for a, w, e in zip(axes, windows, offsets, strict=True))
                 return Place(where.root, *back), []
-        message = f"{call.op} writes {what} into {window_text(t, where)}: nothing but a matrix product writes an accumulator"
-        help = "let the product write the window itself: slice, tile.matmul_acc with init_cond true, assemble at the same offsets"
-        return Place(where.root, *(replace(a, written=None) for a in axes)), [Finding("V305", message, help)]
+        return Place(where.root, *(replace(a, written=None) for a in axes)), [*written_over(call.op, t, where)]
 
     def read(
         self, call: Call, operands: Sequence[tuple[TileType, Place] | None], target: Var | None, into: Memory | None = None
-    ) -> list[Finding | None]:
-        made = target.type if target is not None and isinstance(target.type, TileType) else None
-        if into is None and made is not None:
-            into = made.memory
-        found: list[Finding | None] = []
+    ) -> list[Finding]:
+        result = target.type if target is not None and isinstance(target.type, TileType) else None
+        if into is None and result is not None:
+            into = result.memory
+        found: list[Finding] = []
         for operand in operands:
             if operand is not None:
                 (t, where), columns, at = operand, operand[0].static_shape, operand[1].columns
-                if call.op == "tile.extract" and made is not None:
-                    columns, at = made.static_shape, self.window(where, call.args[1:3]).columns
-                found.append(Reading(call.op, t, where, at, columns[1] if columns else 0, into, self.a5).finding())
+                if call.op == "tile.extract" and result is not None:
+                    columns, at = result.static_shape, self.window(where, call.args[1:3]).columns
+                found += Reading(call.op, t, where, at, columns[1] if columns else 0, into, self.a5).findings()
         return found
 
     # ---- control flow ----
 
     def branch(self, s: If, at: StmtPath) -> None:
         arms = [self.block(s.then, (*at, "then")), self.block(s.orelse or (), (*at, "else"))]
-        found: list[Finding | None] = []
+        found: list[Finding] = []
         for i, result in enumerate(s.results):
             given = [arm[i] for arm in arms if i < len(arm)]
-            found += [self.handed(e, result) for e in given]
+            found += [f for e in given for f in self.handed(e, result)]
             facts = [self.fact(e) for e in given]
             self.define(result, reduce(lambda a, b: _join(a, b, result.name), facts) if facts else self.whole(result, None))
         self.report(found, s, at)
 
-    def handed(self, e: Expr, to: Var) -> Finding | None:
+    def handed(self, e: Expr, to: Var) -> Iterator[Finding]:
         found = self.place(e)
-        return handed_on(*found, to.type) if found is not None and isinstance(to.type, TileType) else None
+        if found is not None and isinstance(to.type, TileType):
+            yield from handed_on(*found, to.type)
 
     def loop(self, s: For | While, at: StmtPath) -> None:
         names = [c.var.name for c in s.carries]
-        found = [self.handed(c.init, c.var) for c in s.carries]
+        found = [f for c in s.carries for f in self.handed(c.init, c.var)]
         state = tuple(self.fact(c.init) for c in s.carries)
         if id(s) in self.stable:
             state = tuple(map(_join, state, self.stable[id(s)], names))
@@ -347,11 +326,11 @@ class _Walk:
             if after == state:
                 break
             state = after
-        found += [self.handed(e, c.var) for e, c in zip(yields, s.carries, strict=False)]
+        found += [f for e, c in zip(yields, s.carries, strict=False) for f in self.handed(e, c.var)]
         self.level -= 1
         self.stable[id(s)] = state
         for result, carry, fact in zip(s.results, s.carries, state, strict=False):
-            found.append(self.handed(carry.var, result))
+            found += self.handed(carry.var, result)
             self.define(result, fact)
         self.report(found, s, at)
 

@@ -117,8 +117,23 @@ def _cut_load() -> Function:
     return b.function()
 
 
+def _stored(shape: Shape, into: Shape, valid: Shape | None = None) -> Make:
+    """A tile into a larger tensor of more axes."""
+
+    def make() -> Function:
+        b = Build()
+        x = b.load("x", shape, valid)
+        target = b.tensor("out", into, direction="Out")
+        b.results.append(b.store("o", x, target, None, (*(1 for _ in range(len(into) - len(shape))), *(valid or shape))))
+        return b.function()
+
+    return make
+
+
 NEAR_MISSES: dict[str, tuple[Make, ...]] = {
     "store.bands": (_bands((2, 4, 8), (1, 4, 8)), _bands((1, 4, 8), None)),
+    "store.view": (_stored((2, 3, 8), (1, 2, 4, 8)), _stored((2, 3, 8), (2, 3, 8))),
+    "store.pages.view": (_stored((2, 3, 8), (1, 2, 4, 8)), _stored((2, 4, 8), (2, 4, 8), (2, 3, 8))),
     "pages.load.view": (_cut_load,),
     "pages.product": (_product((1, 16, 16), (1, 16, 32)),),
     "flat.product": (_product((2, 16, 16), (2, 16, 32)),),

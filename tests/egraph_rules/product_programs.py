@@ -170,6 +170,30 @@ def bands(d: Draw) -> Function:
     return b.function()
 
 
+def stored_rows(d: Draw) -> Function:
+    """A merged product stored as a batch of pages, into a tensor of the same axes or of others."""
+    b, batch = Build(), d.batch()
+    z = b.let("z", "tile.batch_matmul", *factors(b, d, batch, ()))
+    if d.number % 2:
+        b.out(z, (batch[0] + 1, *batch[1:], 16, 24), (d.random.randint(0, 1), *(0 for _ in batch[1:]), 0, d.random.randint(0, 8)))
+    else:
+        flat = b.let("flat", "tile.reshape", z, (prod(batch) * 16, 16))
+        target = b.tensor("out", (2 * prod(batch) + 1, 8, 16), z.type.dtype, "Out")  # type: ignore[union-attr]
+        b.results.append(b.store("o", flat, target, (d.random.randint(0, 1), 0, 0), (2 * prod(batch), 8, 16)))
+    return b.function()
+
+
+def stored_pages(d: Draw) -> Function:
+    """Pages that fill several axes of a tensor of other axes."""
+    b, batch = Build(), d.batch()
+    z = b.let("z", "tile.batch_matmul", *factors(b, d, batch, d.random.choice((batch, ones(batch)))))
+    flat = b.let("flat", "tile.reshape", z, (prod(batch), 16, 16))
+    target = b.tensor("out", (2 * prod(batch) + 2, 1, 8, 24), z.type.dtype, "Out")  # type: ignore[union-attr]
+    box = (2 * prod(batch), 1, 8, 16)
+    b.results.append(b.store("o", flat, target, (d.random.randint(0, 2), 0, 0, d.random.randint(0, 8)), box))
+    return b.function()
+
+
 def load_view(d: Draw) -> Function:
     """Loads into L1 of a run of rows of a larger tensor."""
     b, batch = Build(), d.batch()
@@ -183,6 +207,8 @@ def load_view(d: Draw) -> Function:
 
 PROGRAMS: dict[str, Generator] = {
     "store.bands": bands,
+    "store.view": stored_rows,
+    "store.pages.view": stored_pages,
     "flat.load.view": load_view,
     "pages.load.view": load_view,
     "pages.product": product,

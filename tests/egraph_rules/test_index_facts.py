@@ -97,6 +97,11 @@ FORMS = {
     "(i * 12 * 16) // 12": "multiple of 16, in [0, 1600]",
     "(16 * i + j % 16) // 16": "in [0, 100]",
     "(i // 4) // 5": "in [0, 5]",
+    "(i * 256 + j % 16) // 16": "multiple of 16, in [0, 1600]",
+    "(i * 256 + j % 17) // 16": "in [0, 1601]",
+    "(x * 256 + j % 16) // 16": "any INDEX",
+    "(i * 16 + j % 8 + 8) % 16": "in [8, 15]",
+    "(i * 48 + 20) // 16": "1 more than a multiple of 3, in [1, 301]",
     "-(i * 16)": "multiple of 16, in [-1600, 0]",
     "abs(x * 16)": "multiple of 16, at least 0",
     "(x - i) * (x - i)": "any INDEX",
@@ -463,6 +468,24 @@ def test_windows_in_bounds_and_out_of_them() -> None:
     assert facts.inside(f, offset, index(16), n, s) is None
     assert facts.inside(f, index(32), index(16), index(40), s) is False
     assert facts.inside(f, index(-1), index(16), index(40), s) is False
+
+
+def test_without_a_statement_names_are_those_of_their_definition() -> None:
+    from pypto_ir.expr import Binary, index
+    from pypto_ir.types import scalar_var
+
+    body = loop("k", [0, "x", 16], {"a": "0"}, [let("b", "a + 16"), give("b")], ["r"])
+    facts = IndexFacts(main([scalar("x", range=(0, 100))], body))
+    assert str(facts.of("main", scalar_var("k"))) == "multiple of 16, in [0, 96]"
+    assert str(facts.of("main", Binary("sub", scalar_var("x"), scalar_var("k")))) == "in [1, 100]"
+    assert str(facts.of("main", Binary("add", scalar_var("a"), index(16)))) == "multiple of 16, in [16, 112]"
+    assert str(facts.of("main", scalar_var("r"))) == "multiple of 16, in [0, 112]"
+
+
+def test_a_condition_relates_sums_that_it_names() -> None:
+    start = [let("m", "x + i * 16"), let("e", "m + 16")]
+    p = main([I100, ANY, scalar("n")], *start, branch("m + 16 <= n", [let("a", "n"), let("b", "e"), let("o", "m")]))
+    assert ask_relation(p, "a", "b").lo == 0
 
 
 def test_bodies_that_are_not_in_ssa_form_are_not_believed() -> None:

@@ -195,10 +195,12 @@ def test_what_fits_nowhere_is_refused_for_the_choice_that_comes_nearest() -> Non
 
 
 def shrunk(program: Program, source: Random) -> Target | None:
-    """A target with memories about as large as what the cheapest form of a program needs; None for programs that are refused."""
+    """A target with memories about as large as what the cheapest form of a program needs; None for programs that the rules give none."""
     try:
         result = optimize(program, target="ascend910b", validate=False)
     except Refused:
+        return None
+    if any(item.fallback for item in result.functions.values()):
         return None
     peaks: dict[Memory, int] = {}
     for item in result.functions.values():

@@ -656,3 +656,43 @@ def test_operands_of_products_elsewhere_take_the_whole_way() -> None:
     page, batch = tile(32, 64, memory=ACC), tile(2, 32, 64, memory=ACC)
     pages = price("tile.batch_matmul", batch, right, made=tile(2, 32, 48, memory=ACC), target=A5)
     assert pages == price("tile.matmul", page, right, made=acc, target=A5) * 2
+
+
+def test_narrow_and_strided_rows_on_a_machine_where_they_differ() -> None:
+    """With a repeat per narrow row, and rows that cost more than the repeats of a run."""
+    target = replace(A5, vector=replace(A5.vector, narrow_rows=True))
+    add = target.vector.families["add"]
+    run, row = add.slope, add.row_slope + add.row_fixed
+    for shape, valid, expected in (
+        ((16, 32), None, 16 * run), ((16, 32), (16, 31), 16 * run), ((16, 64), (16, 63), 16 * row), ((16, 64), None, 16 * run),
+        ((16, 63), (16, 62), 16 * run), ((16, 65), (16, 63), 16 * row), ((1, 32), (1, 31), run),
+    ):  # fmt: skip
+        t = tile(*shape, valid=valid)
+        assert price("tile.add", t, t, target=target).v == rounded(expected), (shape, valid)
+
+
+def test_high_precision_is_never_quicker_than_the_plain_form() -> None:
+    half = tile(16, 128, dtype=F16)
+    assert price("tile.exp", half, target=A5, high_precision=True) == price("tile.exp", half, target=A5)
+    assert price("tile.recip", half, target=A5, high_precision=True).v == 16 * 345
+
+
+@BOTH
+def test_columns_of_a_transpose_are_whole_blocks_of_32_bytes(target: Target) -> None:
+    rate = 1024 * 2**30 / 1.85e9
+    for cols, x in ((20, 3), (8, 1), (9, 2), (264, 33)):
+        expected = x * (4 + 2) + 7 + 16 * cols * 4 / rate
+        assert price("tile.transpose", tile(16, cols), target=target) == on_pipe("V", expected, 2), cols
+
+
+def test_only_l1_counts_whole_blocks() -> None:
+    assert cost("tile.load", (gm(16, 20),), tile(16, 20, dtype=F16), (), A2).traffic == (("DDR->Vec", 16 * 40),)
+    assert cost("tile.store", (tile(16, 20, dtype=F16), gm(16, 20)), gm(16, 20), (), A2).traffic == (("Vec->DDR", 16 * 40),)
+    for cols, size in ((15, 32), (16, 32), (17, 64), (33, 96), (48, 96), (49, 128)):
+        plain = tile_type(dims(16, cols), F16, MAT, TileView())
+        assert cost("tile.load", (gm(16, cols),), plain, (), A2).traffic == (("DDR->Mat", 16 * size),), cols
+
+
+def test_rows_without_valid_columns_cost_the_floor_of_a_drain() -> None:
+    acc = tile(16, 16, memory=ACC, valid=(16, 0))
+    assert price("tile.store", acc, gm(16, 16), made=gm(16, 16)) == on_pipe("FIX", 164 + 16 * 4.45, 3)

@@ -18,6 +18,7 @@ from building import Build
 from generators import random_program
 
 from egraph_rules.buffers import aliased_params
+from extract import choice as choosing
 from extract import decide as deciding
 from extract import exact as solving
 from extract.decide import ChoiceLimits, decide
@@ -130,6 +131,14 @@ def circular() -> Function:
     y = b.let("y", "tile.add", b.load("x", (2, 4, 8)), b.load("w", (1, 4, 8)))
     b.out(b.let("z", "tile.reshape", y, (2, 2, 16)))
     return b.function()
+
+
+def test_greedy_choice_is_made_of_nothing_of_its_own_where_costs_reach_their_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(choosing, "_LIMIT", 1.0)
+    question = asked(circular())
+    assert question is not None
+    for choice in question.choices:
+        assert BruteForce(question.problem).valid(frozenset(greedy(question.problem, choice)))
 
 
 def candidate(asking: Problem, name: str, reader: int | None = None) -> int:

@@ -11,7 +11,7 @@ from building import Build
 from extract.decide import ChoiceLimits, decide
 from extract.emit import emit
 from extract.exact import realized
-from extract.plan import Plan, greedy, plan
+from extract.plan import Plan, greedy, greedy_choices, plan
 from extract.price import price
 from pypto_ir.expr import Binary, index
 from pypto_ir.stmt import Assign, For, Function, walk
@@ -49,6 +49,19 @@ def loop_of(question: Question) -> tuple[int, int]:
     """The number of the only loop's body, and the position of the loop."""
     ((number, region),) = ((r, region) for r, region in enumerate(question.problem.regions.items) if region.loop)
     return number, region.owner
+
+
+def test_greedy_choices_also_compute_in_front_of_a_loop_what_its_trips_share() -> None:
+    question = question_of(hoistable())
+    body, _ = loop_of(question)
+    e = flat(question, "e")
+    regions = []
+    for chosen in greedy_choices(question.problem, question.choices):
+        assert BruteForce(question.problem).valid(frozenset(chosen))
+        regions += [question.problem.candidates[i].region for i in chosen if question.problem.candidates[i].c == e]
+    assert sorted(set(regions)) == [0, body]
+    best = min(question.problem.cost(chosen) for chosen in greedy_choices(question.problem, question.choices))
+    assert best < min(question.problem.cost(greedy(question.problem, choice)) for choice in question.choices)
 
 
 def test_what_a_loop_reads_first_is_due_in_front_of_it() -> None:

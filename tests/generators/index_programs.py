@@ -122,6 +122,8 @@ class _Draw:
         if op in ("bitand", "bitor", "bitxor") and self.chance(60):
             mask = self.source.choice((15, 7, 1, 48, 240, ~15, ~7, ~1))
             return Binary(op, left, self.wrapped(mask, dtype))
+        if self.chance(10) and op != "pow":
+            dtype = next((d for d in INTEGERS if d.bits == dtype.bits and d.is_signed != dtype.is_signed), dtype)
         return Binary(op, left, self.expr(dtype, depth - 1))
 
     def wrapped(self, value: int, dtype: DType) -> Const:
@@ -143,6 +145,7 @@ class _Draw:
                 Binary("sub", Binary("max", x, other), other),
                 Binary("sub", x, Binary("min", other, x)),
                 Binary("floordiv", Binary("mul", x, c), c),
+                Binary(self.source.choice(("floordiv", "mod")), Binary("add", Binary("mul", other, c), rest), c),
                 Binary("add", Binary("sub", Binary("mul", x, c), rest), rest),
             )
         )

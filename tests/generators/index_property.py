@@ -3,18 +3,21 @@
     check_index(random_index_program(random.Random(7)))
 
 The program is run for all values of its entry's parameters, on several lanes, with floor and with truncating division; at each probe the
-value is held against the fact, the proof, the quotient and the relation that were given for it.
+value is held against the fact, the proof, the quotient and the relation that were given for it. Upstream's prover is asked too: what it
+accepts and no value contradicts must be proved.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import product
 from typing import Any
 
 from egraph_rules.index_facts import Fact, IndexFacts, Proof, Relation
+from egraph_rules.mx.proofs import Where
+from egraph_rules.mx.upstream import UpstreamProver
 from pypto_ir.dtypes import DType
 from pypto_ir.expr import Binary, Cast, Const, Expr, Unary, dtype_of
 from pypto_ir.interp.inputs import Lane
@@ -45,17 +48,31 @@ class Claim:
     proof: Proof
     quotient: Expr | None
     relation: tuple[Expr, Relation] | None
+    upstream: bool
 
 
 @dataclass(slots=True)
 class Checked:
-    """What a program's check saw: runs that ended, probes, values, offsets proved by divisor."""
+    """What a program's check saw: runs that ended, probes, values; of the probes, what is proved, what upstream's prover accepts, how much
+    of that is proved, how much some value contradicts (as an index), and what is neither: accepted there, true and not proved here.
+    """
 
     runs: int = 0
     probes: int = 0
     seen: int = 0
     proved: int = 0
-    known: int = 0
+    upstream: int = 0
+    both: int = 0
+    false_upstream: int = 0
+    missed: list[Probe] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class Doubt:
+    """What was seen of an offset that upstream's prover accepts and that is not proved."""
+
+    seen: bool = False
+    contradicted: bool = False
 
 
 class _Watched(StatementCompiler):
@@ -80,21 +97,28 @@ class _Watched(StatementCompiler):
 
 def check_index(drawn: Drawn, divisor: int = 16, facts_of: Callable[..., IndexFacts] = IndexFacts) -> Checked:
     """Run a program exhaustively and hold every claim against it. Raises `FalseFact` with the program's words."""
-    facts = facts_of(drawn.program)
-    claims = [_claim(facts, drawn, i, divisor) for i in range(len(drawn.probes))]
-    checked = Checked(probes=len(claims), proved=sum(c.proof.proved for c in claims))
-    checked.known = sum(c.fact.multiple_of % 2 == 0 or c.fact.lo >= 0 for c in claims)
+    facts, upstream = facts_of(drawn.program), UpstreamProver(drawn.program)
+    claims = [_claim(facts, upstream, drawn, i, divisor) for i in range(len(drawn.probes))]
+    checked = Checked(probes=len(claims), proved=sum(c.proof.proved for c in claims), upstream=sum(c.upstream for c in claims))
+    checked.both = sum(c.upstream and c.proof.proved for c in claims)
+    doubts = {id(c.probe): Doubt() for c in claims if c.upstream and not c.proof.proved}
     main = drawn.program.functions[-1]
     ranges = [range(p.range[0], p.range[1] + 1) for p in main.params if p.range is not None]
     for division in ("floor", "trunc"):
         for lane in LANES:
             for args in product(*ranges):
-                _run(drawn, claims, checked, lane, division, args)
+                _run(drawn, claims, checked, doubts, lane, division, args)
+    checked.false_upstream = sum(d.contradicted for d in doubts.values())
+    checked.missed = [c.probe for c in claims if (d := doubts.get(id(c.probe))) is not None and d.seen and not d.contradicted]
     return checked
 
 
-def _claim(facts: IndexFacts, drawn: Drawn, i: int, divisor: int) -> Claim:
+def _claim(facts: IndexFacts, upstream: UpstreamProver, drawn: Drawn, i: int, divisor: int) -> Claim:
     probe = drawn.probes[i]
+    function = drawn.program.function(probe.function)
+    assert function is not None
+    at = Where(function, (), probe.statement)
+    accepted = upstream.divisible(at, probe.expr, divisor) is None and upstream.non_negative(at, probe.expr) is None
     fact = facts.of(probe.function, probe.expr, probe.statement)
     proof = facts.prove(probe.function, probe.expr, divisor, probe.statement)
     quotient = facts.quotient(probe.function, probe.expr, divisor, probe.statement) if proof.proved else None
@@ -103,14 +127,16 @@ def _claim(facts: IndexFacts, drawn: Drawn, i: int, divisor: int) -> Claim:
     if i and before.statement is probe.statement and dtype_of(before.expr) is dtype_of(probe.expr):
         found = facts.relation(probe.function, probe.expr, before.expr, probe.statement)
         relation = None if found is None else (before.expr, found)
-    return Claim(probe, fact, proof, quotient, relation)
+    return Claim(probe, fact, proof, quotient, relation, accepted)
 
 
-def _run(drawn: Drawn, claims: list[Claim], checked: Checked, lane: Lane, division: str, args: tuple[int, ...]) -> None:
+def _run(
+    drawn: Drawn, claims: list[Claim], checked: Checked, doubts: dict[int, Doubt], lane: Lane, division: str, args: tuple[int, ...]
+) -> None:
     machine = Machine(drawn.program, {}, False, division, lane, None, None, STEPS, None)
     looks: dict[int, list[Callable[[dict[str, Any]], None]]] = defaultdict(list)
     for claim in claims:
-        looks[id(claim.probe.statement)].append(_look(claim, checked, division))
+        looks[id(claim.probe.statement)].append(_look(claim, checked, doubts.get(id(claim.probe)), division))
     for f in drawn.program.functions:
         machine.bodies[f.name] = _Watched(machine, f.name, looks).block(f.body)
     try:
@@ -120,7 +146,7 @@ def _run(drawn: Drawn, claims: list[Claim], checked: Checked, lane: Lane, divisi
         return  # a division by zero, a shift too far or too many steps: what was seen before was checked
 
 
-def _look(claim: Claim, checked: Checked, division: str) -> Callable[[dict[str, Any]], None]:
+def _look(claim: Claim, checked: Checked, doubt: Doubt | None, division: str) -> Callable[[dict[str, Any]], None]:
     probe, fact, proof = claim.probe, claim.fact, claim.proof
     value_of = compile_expr(probe.expr, division)
     quotient_of = None if claim.quotient is None else compile_expr(claim.quotient, division)
@@ -131,6 +157,9 @@ def _look(claim: Claim, checked: Checked, division: str) -> Callable[[dict[str, 
         if value is None:
             return
         checked.seen += 1
+        if doubt is not None:
+            doubt.seen = True
+            doubt.contradicted |= as_index(value, fact.dtype) < 0 or value % proof.divisor != 0
         inside = fact.lo <= value <= fact.hi
         congruent = (value - fact.residue) % fact.modulus == 0 if fact.modulus else value == fact.residue
         if not (inside and congruent):

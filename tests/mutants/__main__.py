@@ -18,9 +18,9 @@ from pathlib import Path
 
 from tests.mutants.mutant import Mutant
 from tests.mutants.runner import run
-from tests.mutants.subjects import ROOT, SUBJECTS, Subject, everything
+from tests.mutants.subjects import ROOT, Subject, everything
 
-EQUIVALENT = Path(__file__).with_name("equivalent.json")
+EQUIVALENT, SAMPLE = (Path(__file__).with_name(f"{name}.json") for name in ("equivalent", "sample"))
 KILLED = ("failed", "timeout", "broken")
 
 
@@ -58,12 +58,10 @@ def known(path: Path, digest: str) -> dict[str, Verdict]:
     return {v.key: v for v in found if v.killed or v.tests == digest}
 
 
-def sample(mutants: list[tuple[Subject, Mutant]], count: int) -> list[tuple[Subject, Mutant]]:
-    """`count` mutants, the same in every run, from all subjects in turn."""
-    ranked = sorted(mutants, key=lambda m: sha256(m[1].name.encode()).digest())
-    columns = [[m for m in ranked if m[0] is subject] for subject in SUBJECTS]
-    rows = [column[i] for i in range(max(map(len, columns), default=0)) for column in columns if i < len(column)]
-    return rows[:count]
+def sample() -> list[tuple[Subject, Mutant]]:
+    """The mutants of the ordinary run: quick ones of every kind, named in a file, so that the run does not change with each new rule."""
+    names = set(json.loads(SAMPLE.read_text(encoding="utf-8")))
+    return [m for m in everything() if m[1].name in names]
 
 
 def failures(mutants: list[tuple[Subject, Mutant]], jobs: int, seconds: float) -> list[str]:
@@ -98,7 +96,7 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument(
         "--only", action="append", default=[], help="mutants whose name or subject holds this text; may be given more than once"
     )
-    parser.add_argument("--sample", type=int, help="this many, the same in every run")
+    parser.add_argument("--sample", action="store_true", help="only those of the ordinary run of the tests")
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--seconds", type=float, default=60.0, help="most CPU time of one mutant; one that takes longer is killed")
     parser.add_argument("--results", type=Path, default=ROOT / "build" / "mutants.jsonl", help="where verdicts are kept")
@@ -108,9 +106,8 @@ def main(argv: list[str] | None = None) -> int:
     options = parser.parse_args(argv)
     signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))  # ends the processes that run tests, too
     chosen = [m for m in everything() if not options.only or any(text in f"{m[0].name} {m[1].name}" for text in options.only)]
-    if options.sample is not None:
-        same = equivalents()
-        chosen = sample([m for m in chosen if m[1].name not in same], options.sample)
+    if options.sample:
+        chosen = sample()
     if options.list:
         print("\n".join(mutant.name for _, mutant in chosen))
         return 0

@@ -8,6 +8,7 @@ statements left out, entries of tables left out.
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 
 from tests.mutants.mutant import Edit, short
@@ -23,6 +24,7 @@ _SAME = {
 _ORDERS = (ast.Lt, ast.LtE, ast.Gt, ast.GtE)
 _SWAPPED = {"max": "min", "min": "max", "any": "all", "all": "any", "ceil": "int"}
 _JOIN = {ast.And: " and ", ast.Or: " or "}
+_CODE = re.compile("[A-Z][0-9]{3}")
 #: keyword arguments that say how, not what
 _MANNER = ("strict", "key")
 
@@ -98,8 +100,12 @@ class _Module:
             case ast.IfExp(body=body, orelse=orelse) if not (_is_text(body) or _is_text(orelse)):
                 yield self.edit(node, f"({self.text(body)})", where)
                 yield self.edit(node, f"({self.text(orelse)})", where)
-            case ast.Expr(value=ast.Call()) | ast.AugAssign() | ast.Return(value=None) | ast.Continue():
+            case ast.Return(value=ast.Call() as made) if _is_report(made):
+                yield self.edit(node, "return None", where, f"{short(self.text(node))} left out")
+            case ast.Expr(value=ast.Call() | ast.Yield()) | ast.AugAssign() | ast.Return(value=None) | ast.Continue():
                 yield self.edit(node, "pass", where, f"{short(self.text(node))} left out")
+            case ast.Expr(value=ast.Yield() | ast.YieldFrom()):
+                yield self.edit(node, "yield from ()", where, f"{short(self.text(node))} left out")
             case ast.BoolOp(op=op, values=values):
                 for i, value in enumerate(values):
                     rest = [self.text(v) for v in values[:i] + values[i + 1 :]]
@@ -162,6 +168,12 @@ class _Module:
 
 def _is_text(node: ast.expr) -> bool:
     return isinstance(node, ast.JoinedStr) or (isinstance(node, ast.Constant) and isinstance(node.value, str))
+
+
+def _is_report(call: ast.Call) -> bool:
+    """True for a call that makes a finding: its first argument is the code of a diagnostic."""
+    first = call.args[0] if call.args else None
+    return isinstance(first, ast.Constant) and isinstance(first.value, str) and _CODE.fullmatch(first.value) is not None
 
 
 def _is_word(node: ast.expr) -> bool:

@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from acc_programs import Window, created, drained, factors, parameters, windowed, written
 
 from pypto_ir.dtypes import DType
 from pypto_ir.interp.compare import Verdict, equivalent
@@ -16,6 +15,7 @@ from pypto_ir.interp.machine import run
 from pypto_ir.interp.values import RunError
 from pypto_ir.stmt import Program
 from pypto_ir.types import Memory
+from tests.acc_programs import Window, created, drained, factors, parameters, windowed, written
 from tests.helpers import incore, kernel, let, load, loop, out, ret, scalar, store, tensor, tile
 
 Q = scalar("v", range=(1, 32))

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from acc_programs import Window, created, drained, factors, parameters, windowed, written
 from test_interp_l0c import ASKEW, COLUMNS, NARROW, ROWS, right
 
 from pypto_ir.acc_chains import unstated_accumulators
@@ -13,6 +12,7 @@ from pypto_ir.diagnostics import Diagnostic, Severity
 from pypto_ir.formats import read_document
 from pypto_ir.stmt import Program
 from pypto_ir.verify import accumulators
+from tests.acc_programs import Window, created, drained, factors, parameters, windowed, written
 from tests.helpers import SHARED, Json, give, incore, let, loop, out, ret, scalar, store, tile
 
 TRUE = {"const": True, "dtype": "BOOL"}
@@ -326,6 +326,19 @@ def test_another_shape_of_a_written_accumulator_is_refused() -> None:
     w = Window(0, 0, 16, 64)
     body = [*factors(0, w, 0, "FP16"), let("m", "tile.matmul", "a0_0", "b0_0"), let("r", "tile.reshape", "m", [32, 32])]
     assert codes(incore([*parameters([w], "FP16"), out("out", 32, 32)], [*body, store("o", "r", [0, 0], "out"), ret("o")])) == {"V306"}
+
+
+def test_what_is_made_of_an_n_d_accumulator_is_taken_for_a_whole_one() -> None:
+    w = Window(0, 0, 16, 64)
+    body = [
+        let("z", "tile.create", [1, 16, 64], dtype="FP32", target_memory="Acc"),
+        let("r", "tile.reshape", "z", [16, 64]),
+        *factors(0, w, 0, "FP16"),
+        let("p", "tile.matmul_acc", "r", "a0_0", "b0_0", TRUE),
+        store("o", "p", [0, 0], "out"),
+        ret("o"),
+    ]
+    assert not found(incore([*parameters([w], "FP16"), out("out", 16, 64)], body))
 
 
 # ---- control flow ------------------------------------------------------------------------------------------

@@ -1,0 +1,198 @@
+"""Accumulators made ready for the e-graph: one buffer where two arms meet, windows of rows as pages."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from building import Build, program
+from product_programs import matrix
+
+from egraph_rules.one_buffer import one_buffer
+from egraph_rules.row_windows import lift_row_windows
+from extract.lower import lower
+from extract.target import load_target
+from pypto_ir.dtypes import DType
+from pypto_ir.expr import Binary, Const, Expr, Unary, Var
+from pypto_ir.interp.compare import equivalent
+from pypto_ir.stmt import Assign, Call, Function, If, walk
+from pypto_ir.verify import verify_program
+
+FP16 = DType.FP16
+
+
+def made(function: Function, op: str) -> list[Call]:
+    return [s.value for s in walk(function.body) if isinstance(s, Assign) and isinstance(s.value, Call) and s.value.op == op]
+
+
+def assert_same(before: Function, after: Function) -> None:
+    assert not verify_program(program(after))
+    assert equivalent(program(before), program(after)).equal
+
+
+# one buffer
+
+
+def started(reverse: bool = False, read: bool = False, outside: bool = False, more: bool = False) -> Function:
+    """A K loop whose first trip multiplies and whose others accumulate."""
+    b = Build()
+    acc0 = b.let("acc0", "tile.create", (16, 32), dtype="FP32", target_memory="Acc")
+    with b.loop("k", 3, {"acc": acc0}) as (k, acc):
+        x, y = matrix(b, "x", (16, 16), FP16), matrix(b, "y", (16, 32), FP16)
+        into = acc0 if outside else acc
+
+        def fresh() -> None:
+            if more:
+                b.let("w", "tile.move", x, target_memory="Left")
+            b.yields(b.let("m0", "tile.matmul", x, y))
+
+        def added() -> None:
+            b.yields(b.let("m1", "tile.matmul_acc", into, x, y))
+
+        arms = (added, fresh) if reverse else (fresh, added)
+        (joined,) = b.branch(Binary("gt" if reverse else "eq", k, Const(0)), *arms, {"joined": acc0.type})
+        if read:
+            b.out(acc)
+        b.yields(joined)
+    b.out(b.ended[0])
+    return b.function()
+
+
+def test_a_branch_that_only_starts_an_accumulator_becomes_a_predicate() -> None:
+    before = started()
+    after = one_buffer(before)
+    assert_same(before, after)
+    (call,) = made(after, "tile.matmul_acc")
+    assert call.args[3] == Binary("eq", Var("k", call.args[3].left.type), Const(0))  # type: ignore[union-attr]
+    assert not any(isinstance(s, If) for s in walk(after.body)) and not made(after, "tile.matmul")
+
+
+def test_the_predicate_is_negated_where_the_other_arm_starts() -> None:
+    before = started(reverse=True)
+    after = one_buffer(before)
+    assert_same(before, after)
+    (call,) = made(after, "tile.matmul_acc")
+    assert isinstance(call.args[3], Unary) and call.args[3].op == "not"
+
+
+def test_arms_that_do_more_stay_two_and_write_one_buffer() -> None:
+    before = started(more=True)
+    after = one_buffer(before)
+    assert_same(before, after)
+    assert any(isinstance(s, If) for s in walk(after.body))
+    assert [len(c.args) for c in made(after, "tile.matmul_acc")] == [4, 3] and not made(after, "tile.matmul")
+
+
+@pytest.mark.parametrize("more", [{"read": True}, {"outside": True}])
+def test_a_product_keeps_its_own_buffer_where_the_other_is_read_or_of_another_trip(more: dict[str, bool]) -> None:
+    before = started(**more)
+    assert one_buffer(before) is before
+
+
+def test_a_function_without_branches_is_the_same_object() -> None:
+    b = Build()
+    b.out(b.load("x", (2, 3, 8)))
+    before = b.function()
+    assert one_buffer(before) is before and lift_row_windows(before).function is before
+
+
+# windows of rows
+
+
+def windows(
+    shape: tuple[int, int] = (64, 32), rows: int = 16, at: Callable[[Var], Expr] | None = None, last: int | None = None, use: str = ""
+) -> Function:
+    """An accumulator that a loop updates window by window; `last` is the height of one window more."""
+    b = Build()
+    acc0 = b.let("acc0", "tile.create", shape, dtype="FP32", target_memory="Acc")
+    y = matrix(b, "y", (16, shape[1]), FP16)
+    with b.loop("t", shape[0] // rows, {"acc": acc0}) as (t, acc):
+        at = at or (lambda v: Binary("mul", v, Const(rows)))
+        x = matrix(b, "x", (rows, 16), FP16)
+        cut = b.let("cut", "tile.slice", acc, (rows, shape[1]), (at(t), 0))
+        part = b.let("part", "tile.matmul_acc", cut, x, y, True)
+        b.yields(b.let("more", "tile.assemble", acc, part, (at(t), 0)))
+    end = b.ended[0]
+    if last is not None:
+        x = matrix(b, "xl", (last, 16), FP16)
+        cut = b.let("cut_l", "tile.slice", end, (last, shape[1]), (0, 0))
+        part = b.let("part_l", "tile.matmul_acc", cut, x, y)
+        end = b.let("end_l", "tile.assemble", end, part, (0, 0))
+    if use:
+        end = b.let("used", use, end, target_memory="Vec")
+    b.out(end)
+    return b.function()
+
+
+@pytest.mark.parametrize(
+    ("shape", "rows", "at"),
+    [
+        ((64, 32), 16, None),
+        ((64, 48), 32, None),
+        ((96, 32), 48, None),
+        ((64, 32), 16, lambda t: Binary("sub", Const(48), Binary("mul", t, Const(16)))),
+    ],
+)
+def test_windows_of_rows_become_pages(shape: tuple[int, int], rows: int, at: Callable[[Var], Expr] | None) -> None:
+    before = windows(shape, rows, at)
+    lifted = lift_row_windows(before)
+    assert not lifted.obstacles and lifted.given is before
+    assert_same(before, lifted.function)
+    (create,) = made(lifted.function, "tile.create")
+    assert [e.value for e in create.args[0].items] == [shape[0] // rows, rows, shape[1]]  # type: ignore[union-attr]
+
+
+def test_a_moved_accumulator_moves_page_by_page() -> None:
+    before = windows(use="tile.move")
+    after = lift_row_windows(before).function
+    assert_same(before, after)
+    (move,) = made(after, "tile.move")
+    assert len(move.args[0].type.shape) == 3  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize(
+    ("given", "reason"),
+    [
+        ({"last": 32}, "different heights (16 and 32 rows)"),
+        ({"shape": (64, 24)}, "column extent 24"),
+        ({"shape": (48, 32), "rows": 24}, "row extent 24"),
+        ({"at": lambda t: Binary("mul", t, Const(8))}, "the row offset of this window is"),
+        ({"use": "tile.exp"}, "reads or writes it as one flat tile"),
+    ],
+)
+def test_what_keeps_windows_from_being_pages_is_said(given: dict[str, object], reason: str) -> None:
+    use = given.pop("use", "")
+    if use:
+        b = Build()
+        acc = b.let("acc", "tile.create", (32, 32), dtype="FP32", target_memory="Acc")
+        cut = b.let("cut", "tile.slice", acc, (16, 32), (0, 0))
+        part = b.let("part", "tile.matmul_acc", cut, matrix(b, "x", (16, 16), FP16), matrix(b, "y", (16, 32), FP16), True)
+        b.out(b.let("e", str(use), b.let("more", "tile.assemble", acc, part, (0, 0))))
+        function = b.function()
+    else:
+        function = windows(**given)  # type: ignore[arg-type]
+    (obstacle,) = lift_row_windows(function).obstacles
+    assert reason in obstacle.reason
+
+
+def test_windows_that_the_cube_unit_can_address_stay() -> None:
+    b = Build()
+    acc = b.let("acc", "tile.create", (32, 16), dtype="FP32", target_memory="Acc")
+    cut = b.let("cut", "tile.slice", acc, (16, 16), (16, 0))
+    part = b.let("part", "tile.matmul_acc", cut, matrix(b, "x", (16, 16), FP16), matrix(b, "y", (16, 16), FP16), True)
+    b.out(b.let("more", "tile.assemble", acc, part, (16, 0)))
+    before = b.function()
+    lifted = lift_row_windows(before)
+    assert lifted.function is before and not lifted.obstacles
+
+
+def test_a_product_of_nothing_is_defined_where_its_operands_are_only() -> None:
+    """K and the columns of the right side are cut by one extent that may be 0."""
+    b = Build()
+    v = b.scalar("v", 0, 8)
+    x = b.read("x", b.tensor("xs", (2, 16, 8), FP16), (2, 16, 8), (2, 16, v), target_memory="Mat")
+    y = b.read("y", b.tensor("ys", (2, 8, 16), FP16), (2, 8, 16), (2, 8, v), target_memory="Mat")
+    b.out(b.let("z", "tile.batch_matmul", x, y))
+    before = b.function()
+    after = lower(before, load_target("ascend910b")).function
+    assert equivalent(program(before), program(after)).equal

@@ -1,0 +1,78 @@
+"""No product that writes astray leaves the tool; what rests on undocumented behaviour leaves with a warning,
+where the author wrote it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from cli_support import KERNELS, cli
+
+from pypto_eqsat import driver
+from pypto_eqsat.driver import optimize
+from pypto_ir.diagnostics import Refused, Severity
+from pypto_ir.json_writer import write_program
+from tests.acc_programs import Window, drained, windowed
+from tests.helpers import incore, let, load, out, ret, store, tensor
+
+#: full height and side by side; and a window that begins in the middle of a block
+BESIDE = windowed((32, 64), [Window(0, 0, 32, 32), Window(0, 32, 32, 32)])
+ASKEW = windowed((32, 64), [Window(0, 8, 32, 32)])
+#: pages of 8 rows in one block of 16
+TIGHT = windowed((16, 16), [Window(0, 0, 8, 16), Window(8, 0, 8, 16)])
+
+
+def test_an_addressable_program_comes_back_without_a_word() -> None:
+    result = optimize(BESIDE, policy_cost=False)
+    assert result.program is BESIDE and not result.diagnostics
+
+
+def test_an_unchanged_program_that_writes_astray_is_refused_at_its_statement() -> None:
+    with pytest.raises(Refused) as caught:
+        optimize(ASKEW, policy_cost=False)
+    found = caught.value.diagnostics
+    assert {d.code for d in found} == {"V302"} and found[0].place.path == "$.functions[0].body[4]"
+    assert all(d.place.function == "main" and "tile.matmul_acc" in (d.place.statement or "") for d in found)
+
+
+def test_an_author_may_rely_on_what_is_not_documented_and_is_warned() -> None:
+    result = optimize(TIGHT, policy_cost=False)
+    assert result.program is TIGHT
+    assert {(d.code, d.severity) for d in result.diagnostics} == {("V303", Severity.WARNING)}
+
+
+def test_warnings_of_a_function_stay_when_another_one_is_lowered() -> None:
+    """The rules leave the accumulator alone and lower the N-D tile of the second function."""
+    shape = [2, 4, 8]
+    body = [load("t", "x", [0, 0, 0], shape), let("u", "tile.exp", "t"), store("o", "u", [0, 0, 0], "out"), ret("o")]
+    (second,) = incore([tensor("x", *shape), out("out", *shape)], body).functions
+    both = replace(TIGHT, functions=(*TIGHT.functions, replace(second, name="second")))
+    result = optimize(both, policy_cost=False)
+    assert result.program.functions[0] is both.functions[0] and result.program.functions[1] is not both.functions[1]
+    assert {d.code for d in result.diagnostics} == {"V303"} and result.stats["validated"]["equal"]
+
+
+def test_the_last_comparison_sees_where_bytes_lie() -> None:
+    """Two lowerings that are right by value and in shared buffers; the one with windows in rows is caught."""
+    rows, columns = [Window(0, 0, 16, 64), Window(16, 0, 16, 64)], [Window(0, 0, 32, 32), Window(0, 32, 32, 32)]
+    assert driver._compare(windowed((32, 64), columns), drained((32, 64), columns), 1.0, None, False).equal
+    assert not driver._compare(windowed((32, 64), rows), drained((32, 64), rows), 1.0, None, False).equal
+
+
+# ---- the command line --------------------------------------------------------------------------------------
+
+
+def test_check_2d_names_what_products_cannot_address() -> None:
+    done = cli("check", "--2d", KERNELS / "row_windows.json")
+    assert done.code == 1 and "not 2-D: row_windows" in done.out
+    assert "[V301]" in done.err and "row_windows.json:" in done.err and "help: lay the windows side by side" in done.err
+
+
+def test_check_2d_warns_of_what_is_not_documented(tmp_path: Path) -> None:
+    path = tmp_path / "p.json"
+    path.write_text(write_program(TIGHT))
+    done = cli("check", "--2d", path)
+    assert done.code == 0 and done.out.endswith("1 function, 2-D\n") and "warning[V303]" in done.err
+    assert cli("check", path).err == ""
