@@ -9,14 +9,17 @@ What is refused is refused with every reason at once; what is given is verified 
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from egraph_rules.index_calls import call_sites
 from egraph_rules.mx.block import Blocking, block_scales
 from pypto_ir.diagnostics import Diagnostics
-from pypto_ir.stmt import Assign, Eval, FunctionCall, Program, Submit, walk
+from pypto_ir.stmt import Program
 from pypto_ir.types import ScalarType
 
 if TYPE_CHECKING:
+    from egraph_rules.index_facts import IndexFacts
     from egraph_rules.mx.proofs import Prover
     from pypto_ir.interp.compare import Verdict
 
@@ -53,19 +56,57 @@ def block(program: Program, source: Program, *, policy: str = "cheapest", stores
 def compared(before: Program, after: Program, seconds: float) -> Verdict:
     """Whether the stage changed what a program computes. New tiles hold zeros, so that what is added to them counts.
 
-    A function that is called with offsets into scales runs through its callers only: that these are whole boxes was proved of what the
-    callers give, not of any number."""
+    A function that is called with offsets into scales runs through its callers: that these are whole boxes was proved of what the
+    callers give, not of any number. Where no caller can be run, it runs by itself on numbers of which the proved facts hold."""
     from pypto_ir.interp.compare import equivalent
     from pypto_ir.interp.filled import filled
 
-    return equivalent(filled(before), filled(after), seconds=seconds, without=_called(before))
+    called, programs = _called(before), (filled(before), filled(after))
+    verdict = equivalent(*programs, seconds=seconds, without=called)
+    alone = called - _reached(before, {name for name, covered in verdict.covered.items() if covered.runs})
+    if not verdict.equal or not alone:
+        return verdict
+    from egraph_rules.index_facts import IndexFacts
+
+    others = {f.name for f in before.functions} - alone
+    second = equivalent(*programs, seconds=seconds, without=others, given=partial(_fitting, IndexFacts(before)))
+    covered = {**verdict.covered, **second.covered}
+    return replace(second, covered=covered, seconds=verdict.seconds + second.seconds)
 
 
 def _called(program: Program) -> frozenset[str]:
     """Functions with scalar parameters that are called in the program."""
-    values = (s.value for f in program.functions for s in walk(f.body) if isinstance(s, Assign | Eval))
-    calls = {value.function for value in values if isinstance(value, FunctionCall | Submit)}
-    return frozenset(f.name for f in program.functions if f.name in calls and any(isinstance(p.var.type, ScalarType) for p in f.params))
+    names = {site.callee for f in program.functions for site in call_sites(f)}
+    return frozenset(f.name for f in program.functions if f.name in names and any(isinstance(p.var.type, ScalarType) for p in f.params))
+
+
+def _reached(program: Program, names: set[str]) -> set[str]:
+    """The functions that some of these call, directly or through others."""
+    callees = {f.name: {site.callee for site in call_sites(f)} for f in program.functions}
+    found, stack = set[str](), list(names)
+    while stack:
+        for name in callees.get(stack.pop(), ()):
+            if name not in found:
+                found.add(name)
+                stack.append(name)
+    return found
+
+
+def _fitting(facts: IndexFacts, name: str, seed: int) -> dict[str, int]:
+    """Numbers for the integer parameters of a function of which its facts hold: by seed the least that is not negative, and the next."""
+    function = facts.program.function(name)
+    assert function is not None
+    numbers = {}
+    for param in function.params:
+        if isinstance(param.var.type, ScalarType) and param.var.type.dtype.is_int:
+            fact = facts.of(name, param.var)
+            step = fact.modulus or 1
+            least = max(fact.lo, min(0, fact.hi))
+            least += (fact.residue - least) % step
+            numbers[param.var.name] = (
+                fact.constant if fact.constant is not None else least + step * min(seed, max(fact.hi - least, 0) // step)
+            )
+    return numbers
 
 
 def stats(blocking: Blocking | None) -> dict[str, Any]:

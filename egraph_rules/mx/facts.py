@@ -5,10 +5,15 @@
 
 from __future__ import annotations
 
-from egraph_rules.index_facts import IndexFacts
+from functools import cached_property
+from typing import TYPE_CHECKING
+
 from egraph_rules.mx.proofs import Gap, Where
 from pypto_ir.expr import Expr, index
 from pypto_ir.stmt import Program
+
+if TYPE_CHECKING:
+    from egraph_rules.index_facts import IndexFacts
 
 
 class FactProver:
@@ -20,7 +25,14 @@ class FactProver:
     )
 
     def __init__(self, program: Program) -> None:
-        self.facts = IndexFacts(program)
+        self.program = program
+
+    @cached_property
+    def facts(self) -> IndexFacts:
+        """The facts, found when the first offset asks for them."""
+        from egraph_rules.index_facts import IndexFacts
+
+        return IndexFacts(self.program)
 
     def divisible(self, at: Where, e: Expr, by: int) -> Gap | None:
         return self._gap(at, e, by, ("divisible",))

@@ -11,11 +11,11 @@ Inputs for which `before` has no meaning (an offset out of bounds) cover nothing
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Iterator
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from math import prod
 from time import monotonic
-from typing import Any
+from typing import Any, TypeAlias
 
 from pypto_ir.interp.machine import STEP_LIMIT, Outcome, run
 from pypto_ir.interp.memory import Buffer, Tensor
@@ -32,6 +32,10 @@ TRIPS = (2, 8, 64, None)
 SPARE_SEEDS = 16
 #: reasons of `after` that say nothing about equality: no meaning, step, time, depth and memory limits
 _LIMITS = ("R002", "R003", "R004", "R007", "R008", "R009")
+
+
+#: the inputs of a run, by the name of its function and its seed
+Given: TypeAlias = Callable[[str, int], Mapping[str, Any]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,9 +106,11 @@ def equivalent(
     target: str | None = None,
     keep: bool = False,
     without: Container[str] = (),
+    given: Given | None = None,
 ) -> Verdict:
     """Compare one function of two programs, or all functions whose text differs and all that call one of
-    them; those that `without` names are run by their callers only.
+    them; those that `without` names are run by their callers only. `given` says
+    what a run of a function with a seed gets as inputs; the rest is made.
 
     For each bound of `trips` every seed is run with each fill; seeds alternate between floor and truncating
     division. `after` runs in `mode`, with `target` and `keep` as `run` has them. Stops at the first
@@ -115,7 +121,7 @@ def equivalent(
     names = [function] if function is not None else [n for n in changed_functions(before, after) if n not in without]
     seeds = tuple(seeds)
     how = {"mode": mode, "target": target, "keep": keep}
-    comparison = _Comparison(before, after, {name: Covered() for name in names}, _common_loops(before, after), step_limit, how)
+    comparison = _Comparison(before, after, {name: Covered() for name in names}, _common_loops(before, after), step_limit, how, given)
     grace = max(seconds / (2 * max(len(names), 1)), FIRST_TRY)
     cases = [(limit, seed, fill) for limit in trips for seed in seeds for fill in fills]
     spare = [(trips[0], max(seeds, default=0) + extra, fills[0]) for extra in range(1, SPARE_SEEDS + 1)]
@@ -141,12 +147,14 @@ class _Comparison:
     cuttable: frozenset[LoopKey]
     step_limit: int
     how: dict[str, Any]
+    given: Given | None = None
     finished: set[tuple[str, int, str]] = field(default_factory=set)
 
     def attempt(self, name: str, seed: int, fill: str, trips: int | None, deadline: float) -> Difference | None:
         """Run both programs once and compare; records what was covered."""
         covered = self.covered[name]
         options: dict[str, Any] = {
+            "inputs": self.given(name, seed) if self.given is not None else None,
             "seed": seed,
             "fill": fill,
             "max_trips": trips,

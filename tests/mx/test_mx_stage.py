@@ -10,6 +10,7 @@ from helpers import SHARED, assert_all_2d, calls, cost, function, incore, kernel
 from scales import A, blocked, call, compared, keep, kept, mx_refused, scale_load, scales, shape_of, texts
 
 from egraph_rules.catalogue import every_rule, rule
+from egraph_rules.mx.facts import FactProver
 from egraph_rules.mx.rules import RULES
 from pypto_eqsat import FLATTEN
 from pypto_eqsat.cli import DONE, REFUSED, USAGE
@@ -17,6 +18,7 @@ from pypto_eqsat.cli import main as command
 from pypto_eqsat.driver import optimize
 from pypto_eqsat.properties import BLOCK_MX
 from pypto_ir.diagnostics import CODES, Refused
+from pypto_ir.expr import Binary, index
 from pypto_ir.formats import read_any
 from pypto_ir.stmt import Program, walk
 
@@ -214,3 +216,31 @@ def test_blocking_takes_linear_time(tmp_path: Path) -> None:
         return best
 
     assert seconds(1600) < 6 * seconds(400) + 0.05
+
+
+def launched_by(*body: dict[str, object]) -> Program:
+    """A kernel that loads a box of scales at a row, called from a function that cannot be interpreted."""
+    k = function(
+        "k", [scales("s", 64, 2), scalar("row"), scalar("n"), kept(16, 2)],
+        [{"let": "x", "expr": "row + 8"}, scale_load("t", "s", ["x", 0], [16, 2]), *keep("t"), ret("o")],
+    )  # fmt: skip
+    barrier = {"let": "u", "op": "tensor.strange", "args": ["s2"], "type": {"tensor": [4], "dtype": "FP32"}}
+    params = [scales("s", 64, 2), tensor("s2", 4), kept(16, 2)]
+    return program(k, function("main", params, [barrier, *body, ret("o")], kind="Orchestration"))
+
+
+def test_a_kernel_whose_callers_cannot_run_is_run_on_numbers_that_fit_its_facts() -> None:
+    before = launched_by(call("a", "k", "s", 8, 1, "o_0"), call("o", "k", "s", 24, 3, "o_0"))
+    result = optimize(before, stages=("mx",))
+    ran = result.stats["validated"]["functions"]
+    assert ran["k"]["runs"] and not ran["k"]["not_run"]
+    assert not ran["main"]["runs"] and any("tensor.strange" in reason for reason in ran["main"]["not_run"])
+    assert texts(result.program, "tile.load", 1, "k") == [["0", "x // 16", "0", "0", "0"]]
+
+
+def test_a_wrong_box_in_a_kernel_whose_callers_cannot_run_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    before = launched_by(call("a", "k", "s", 8, 1, "o_0"), call("o", "k", "s", 24, 3, "o_0"))
+    monkeypatch.setattr(FactProver, "quotient", lambda self, at, e, by: Binary("floordiv", e, index(2 * by)))
+    with pytest.raises(Refused) as caught:
+        optimize(before, stages=("mx",))
+    assert [d.code for d in caught.value.diagnostics] == ["X004"]
