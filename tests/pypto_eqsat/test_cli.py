@@ -164,7 +164,7 @@ def test_options_reach_the_library(monkeypatch: pytest.MonkeyPatch, tmp_path: Pa
     assert main(["optimize", str(ADD), "-o", str(tmp_path / "o.json"), *arguments]) == 0
     asked = {"target": "ascend950", "validate": False, "validate_seconds": 7.0, "policy": "upstream"}
     limits = {"time_limit": 2.5, "node_limit": 1000, "memory_limit": 512, "choice_seconds": 0.5}
-    assert seen == {**asked, **limits, "policy_cost": False}
+    assert seen == {**asked, **limits, "policy_cost": False, "without_rules": frozenset()}
     assert main(["optimize", str(ADD), "-o", str(tmp_path / "o.json"), "--stats", str(tmp_path / "s.json")]) == 0
     assert (seen["policy"], seen["policy_cost"]) == ("cheapest", True)
     assert main(["optimize", str(ADD), "-o", str(tmp_path / "o.json"), "--stage", "mx", "--mx-stores"]) == 0

@@ -9,6 +9,7 @@ import pytest
 from helpers import (
     assert_all_2d,
     const,
+    cost,
     flat,
     give,
     incore,
@@ -30,8 +31,9 @@ from pypto_ir.stmt import Program
 
 
 @pytest.mark.parametrize(("rows", "valid"), [(3, "v"), (16, 10)])
-def test_region_with_gaps_is_taken_page_by_page(rows: int, valid: int | str) -> None:
-    """Valid [2, 10, 8] of [2, 16, 8]: rows 10 to 15 of page 0 hold nothing, row 16 does."""
+def test_region_with_gaps_is_taken_page_by_page_or_as_its_load_packs_it(rows: int, valid: int | str) -> None:
+    """Valid [2, 10, 8] of [2, 16, 8]: rows 10 to 15 of page 0 hold nothing, row 16 does. One load puts the rows of both pages one after
+    another, and one store takes them apart again."""
     before = incore(
         [tensor("x", 2, rows, 8), scalar("v", range=(1, 3)), out("out_0", 2, rows, 8)],
         [
@@ -41,9 +43,12 @@ def test_region_with_gaps_is_taken_page_by_page(rows: int, valid: int | str) -> 
             ret("o"),
         ],
     )
-    after = lowered(before, dearer=True)
-    assert set(shapes(after).values()) == {(rows, 8)}
-    assert ops(after).count("exp") == 2
+    by_pages = lowered(before, dearer=True, without_rules=frozenset({"slice.whole"}))
+    assert set(shapes(by_pages).values()) == {(rows, 8)}
+    assert ops(by_pages).count("exp") == 2
+    packed = lowered(before, dearer=True)
+    assert set(shapes(packed).values()) == {(2 * rows, 8)}
+    assert ops(packed) == ["load", "exp", "store"] and cost(packed) < cost(by_pages)
 
 
 def test_region_with_gaps_is_carried_and_branched_on_page_by_page() -> None:

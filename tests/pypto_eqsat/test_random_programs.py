@@ -19,7 +19,7 @@ from tests.generators import Failure, check, random_program
 from tests.generators import property as promises
 from tests.generators.property import accepted
 
-EXAMPLES = 300
+EXAMPLES = 500
 #: about the most statements of a function: these runs are short, long ones are for `benchmarks.fuzz`
 STATEMENTS = 7
 #: programs of the test of what the generator covers, and least part of them that is not refused
