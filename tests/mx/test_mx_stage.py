@@ -46,7 +46,7 @@ def test_mx_expert_is_blocked_through_its_call() -> None:
     assert shape_of(after, "b_s", "mx_gemm") == ["1", "32", "32", "16", "2"] == shape_of(after, "b_s")
     assert texts(after, "tile.load", 2, "mx_gemm")[1::2] == [["1", "1", "4", "16", "2"], ["1", "8", "4", "16", "2"]]
     assert result.stats["mx"] == {"run": True, "windows": 2, "unbounded": [{"function": "mx_gemm", "statement": "bs = tile.load"}]}
-    assert result.stats["validated"]["equal"] and result.stats["validated"]["functions"]["main"]["runs"]
+    assert result.stats["validated"]["equal"] and any(f["runs"] for f in result.stats["validated"]["functions"].values())
     assert compared(before, after, ["mx_gemm"], seeds=range(1)).validated
     upstream = optimize(before, stages=("mx",), policy="upstream").program
     boxes = [["0", rows, "g0 // 2", "0", "0"] for rows in ("r0 // 16", "n0 // 16")]

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from helpers import calls, function, give, incore, let, loop, main, out, program, ret, scalar, store, tensor
-from scales import A, B, blocked, call, compared, keep, kept, run_mx, scale_load, scales, shape_of, texts
+from helpers import calls, function, give, incore, let, loop, main, out, program, ret, scalar, store, tensor, types
+from scales import A, B, blocked, call, compared, keep, kept, mx_refused, run_mx, scale_load, scales, shape_of, texts
 
 from egraph_rules.mx.block import block_scales, holds_mx
 from egraph_rules.mx.types import blocked_type, mx_tensors
@@ -247,3 +247,24 @@ def test_reading_back_a_blocked_program_needs_no_stamp_to_be_typed() -> None:
     unstamped = TEXT.replace('        pl.func_attr({"mx_tensor_views_blocked": True})\n', "")
     assert not read_printed(unstamped).warnings
     assert read_program is not None and index(0) == index(0)
+
+
+def test_loads_without_a_valid_operand_with_a_dynamic_one_and_in_a_branch() -> None:
+    short = let("t", "tile.load", "s", [16, 2], [16, 2], target_memory="Mat")
+    after = blocked(incore([scales("s", 64, 4), kept(16, 2)], [short, *keep("t"), ret("o")]))
+    assert len(calls(after, "tile.load")[0].args) == 3
+    tail = scale_load("t", "s", [16, 2], [16, 2], ["n", 2])
+    before = incore([scales("s", 64, 4), scalar("n", range=(1, 16)), kept(16, 2)], [tail, *keep("t"), ret("o")])
+    assert types(blocked(before)) == types(before)
+    arm = [scale_load("t", "s", [16, 2], [16, 2]), store("w", "t", [0, 0], "o_0"), give("w")]
+    branch = {"if": "n == 0", "then": arm, "else": [give("o_0")], "results": ["o"]}
+    blocked(incore([scales("s", 64, 4), scalar("n"), kept(16, 2)], [branch, ret("o")]))
+
+
+def test_a_clamped_load_reads_whole_boxes_too() -> None:
+    def clamped(row: int) -> Program:
+        load = let("t", "tile.load", "s", [row, 0], [32, 2], [32, 2], target_memory="Mat", clamp=True)
+        return incore([scales("s", 32, 4), kept(32, 2)], [load, *keep("t"), ret("o")])
+
+    mx_refused(clamped(16), "B116")
+    assert [c.kwarg("clamp") for c in calls(blocked(clamped(0)), "tile.load")] == [True]

@@ -66,6 +66,7 @@ def loads(
 def test_a_function_without_the_stamp_may_hold_anything() -> None:
     logical = function(params=(mx(64, 4),), attrs=(("k", 3),))
     assert codes(logical) == [] and not stamped(logical)
+    assert stamped(replace(logical, attrs=(("k", 3), *STAMPED, ("n", 1)))) and not stamped(replace(logical, attrs=()))
     assert codes(replace(logical, attrs=((STAMP, False),))) == ["V401"], "the stamp counts, not its value"
 
 
