@@ -250,6 +250,12 @@ def load_target(name_or_path: str | Path | None) -> Target:
     return _read(Path(text))
 
 
+def source_of(name_or_path: str) -> str:
+    """The text of a target's file, for a target that `load_target` knows."""
+    path = Path(name_or_path) if name_or_path.endswith(".json") else _FOLDER / f"{name_or_path}.json"
+    return path.read_text(encoding="utf-8")
+
+
 @cache
 def _built_in(name: str) -> Target:
     return _read(_FOLDER / f"{name}.json")

@@ -224,6 +224,10 @@ def parser() -> argparse.ArgumentParser:
     rules.add_argument("--json", action="store_true", help="as JSON")
     rules.set_defaults(command=_command("rules"))
 
+    targets = commands.add_parser("targets", help="list the targets, or check and print one", allow_abbrev=False)
+    targets.add_argument("name", metavar="NAME", nargs="?", help="a target, or the path of a target file")
+    targets.set_defaults(command=_command("targets"))
+
     schema = commands.add_parser("schema", help="print the JSON Schema of program files", allow_abbrev=False)
     schema.set_defaults(command=_command("schema"))
     return top

@@ -249,6 +249,22 @@ def rules(arguments: argparse.Namespace) -> int:
     return DONE
 
 
+def targets(arguments: argparse.Namespace) -> int:
+    from extract.target import load_target, source_of
+    from extract.target import targets as built_in
+
+    if arguments.name is not None:
+        load_target(arguments.name)
+        say(source_of(arguments.name).rstrip())
+        return DONE
+    for name in built_in():
+        known = load_target(name)
+        say(f"{name}  {known.title}")
+        for memory, its in known.memories.items():
+            say(f"  {memory.value:12} {its.capacity:>9,} bytes, addresses by {its.allocation}")
+    return DONE
+
+
 def schema(_: argparse.Namespace) -> int:
     from pypto_ir.schema import schema_text
 

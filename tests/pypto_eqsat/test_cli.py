@@ -313,3 +313,15 @@ def test_a_full_standard_output_is_code_2() -> None:
             done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, env=env, text=True, timeout=60, check=False)
         assert done.returncode == 2 and "[U003]" in done.stderr and "Traceback" not in done.stderr, done
         assert "Exception ignored" not in done.stderr
+
+
+def test_targets_are_listed_and_printed_and_files_checked(tmp_path: Path) -> None:
+    listed = cli("targets")
+    assert listed.code == 0 and "ascend910b" in listed.out and "ascend950" in listed.out and "131,072 bytes" in listed.out
+    one = cli("targets", "ascend950")
+    assert one.code == 0 and json.loads(one.out)["name"] == "ascend950"
+    own = tmp_path / "own.json"
+    own.write_text(one.out.replace('"capacity": 262144', '"capacity": -1'))
+    refused = cli("targets", own)
+    assert refused.code in (1, 2) and "[U303]" in refused.err and not refused.out
+    assert "[U301]" in cli("targets", "ascend9").err
