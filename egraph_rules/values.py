@@ -9,6 +9,8 @@ What a type says is stated once, however many values have it. Operands that rule
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from egraph_rules import forms
 from egraph_rules.buffers import Versions
 from egraph_rules.engine import Commands
@@ -16,10 +18,10 @@ from egraph_rules.entries import Encoded, Entries
 from egraph_rules.loads import boxed, flat_view, natural, row_of
 from egraph_rules.tables import FillEntry, LeafEntry, LoadEntry
 from pypto_ir.dtypes import DType
-from pypto_ir.expr import Binary, Expr, Var, const_int, index
+from pypto_ir.expr import Binary, Expr, MakeTuple, Var, const_int, index
 from pypto_ir.linear import normalize
 from pypto_ir.ops.registry import OpDef, Role, ShapeRule, Trait, find_op
-from pypto_ir.regions import collapse_contiguous
+from pypto_ir.regions import collapse_contiguous, merged_valid
 from pypto_ir.stmt import Call, tuple_items
 from pypto_ir.types import Dims, Layout, Memory, TensorType, TileLayout, TileType, same_dims
 
@@ -254,7 +256,7 @@ class Values(Entries):
             and offsets is not None
             and len(offsets) == first.rank
             and first.rank >= 2
-            and len(call.args) == 3
+            and (len(call.args) == 3 or (call.op == "tile.slice" and first.rank > 2 and all(map(is_tuple, call.args[3:]))))
         )
 
     def position(self, shape: forms.Shape, offsets: Dims) -> tuple[object, object]:
@@ -300,17 +302,22 @@ class Values(Entries):
     def slice(self, var: Var, call: Call) -> None:
         source, offsets = _tile_of(call, 0), tuple_items(call.args[2])
         assert offsets is not None and isinstance(var.type, TileType)
-        shape, window = _static(source), _static(var.type)
-        if len(window) != len(shape):
+        shape, extents = _static(source), tuple_items(call.args[1])
+        window = tuple(const_int(e) or 0 for e in extents or ())
+        if len(window) != len(shape) or 0 in window:
             self.op(var, call, _declared(call.op))
             return
         row, col = self.position(shape, offsets)
-        number, c = self.op_entry(call, var.type, keep=1), self.commands
-        self.define(var, c.call("Slice", number, self.arg(call, 0), window, row, col))
-        if collapse_contiguous(var.type.shape, source.shape):
+        # of a requested valid region only its rows and columns count; axes that are dropped are gone in 2-D anyway
+        valid = tuple_items(call.args[3]) if len(call.args) > 3 else None
+        asked = replace(call, args=(call.args[0], *((MakeTuple(merged_valid(valid)),) if valid else ())))
+        number, c = self.op_entry(asked, var.type), self.commands
+        self.define(var, c.call("Slice", number, self.arg(call, 0), _static(var.type), row, col))
+        if collapse_contiguous(extents or (), source.shape):
             c.fact("band", self.value(var.name))
         self.window(var, source, window, offsets)
-        if not call.kwargs and not call.attrs and var.type.memref is None and self.once("plain-window", number):
+        plain = not call.kwargs and not call.attrs and not valid and var.type.memref is None
+        if plain and self.once("plain-window", number):
             c.fact("plain-window", number)
 
 
@@ -345,6 +352,10 @@ def _static(t: TileType) -> forms.Shape:
 def _static_type(var: Var) -> TileType:
     assert isinstance(var.type, TileType)
     return var.type
+
+
+def is_tuple(e: Expr) -> bool:
+    return tuple_items(e) is not None
 
 
 def _tile_of(call: Call, i: int) -> TileType:

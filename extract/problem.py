@@ -15,6 +15,7 @@ from math import inf
 
 from egraph_rules.encode import is_value
 from egraph_rules.graph import ENode, Graph
+from egraph_rules.tables import Hole
 from extract.bound import skeleton
 from extract.choice import FORMS, Choice, Form, leaf_form, obligations
 from extract.cuts import Conditions
@@ -347,9 +348,10 @@ class _Builder:
                 entry = tables.loads[node.data[0]]
                 return (*entry.call.args, *type_exprs(entry.type)), entry
             case "Op2" | "OpEach" | "AccCols":
-                return tuple(e for e in tables.ops[node.data[0]].template if not hasattr(e, "number")), None
+                return tuple(e for e in tables.ops[node.data[0]].template if not isinstance(e, Hole)), None
             case "Slice2" | "Assemble2":
-                return tuple(e for e in node.data[1:] if not isinstance(e, tuple)), None
+                asked = (e for e in tables.ops[node.data[0]].template if not isinstance(e, Hole))
+                return (*(e for e in node.data[1:] if not isinstance(e, tuple)), *asked), None
             case "Full2" | "FullEach":
                 return tables.fills[node.data[0]].call.args, None
         return (), None
