@@ -195,6 +195,8 @@ class _Encoder:
         c.set("write", number, c.call("Store", number, self.values.value(source.name)))
         if entry.refusal is None:
             c.fact("box", number)
+        if source.type.dtype is target.type.dtype:
+            c.fact("stored-as-is", number)
         if source.type.rank > 2 and _by_pages(call, source.type, target.type, window):
             c.fact("store-pages", number)
         elif entry.view is not None:

@@ -15,6 +15,7 @@ from egraph_rules.engine import Commands
 from egraph_rules.entries import Encoded, Entries
 from egraph_rules.loads import boxed, flat_view, natural, row_of
 from egraph_rules.tables import FillEntry, LeafEntry, LoadEntry
+from pypto_ir.dtypes import DType
 from pypto_ir.expr import Binary, Expr, Var, const_int, index
 from pypto_ir.linear import normalize
 from pypto_ir.ops.registry import OpDef, Role, ShapeRule, Trait, find_op
@@ -74,8 +75,7 @@ class Values(Entries):
             c.fact("kind-whole", number)
         if forms.packs_columns(t):
             c.fact("kind-packs", number)
-        if t.memory is not Memory.ACC:
-            c.fact("kind-movable", number)
+        c.fact("kind-in-acc" if t.memory is Memory.ACC else "kind-movable", number)
         if t.effective_view.slayout is TileLayout.NONE_BOX:
             c.fact("kind-row-major", number)
         if forms.has_row_windows(t):
@@ -218,6 +218,10 @@ class Values(Entries):
             c.fact("commutes-pages", number)
         if op.shape is not ShapeRule.OTHER:
             c.fact("shape-rule", number, op.shape.value)
+        if op.name == "tile.move":
+            c.fact("copies", number)
+        if op.name == "tile.cast" and _narrows(var, call):
+            c.fact("narrows", number)
         if op.page_op is not None:
             self.paged(number, op.page_op, var)
         if op.name == "tile.transpose":
@@ -311,6 +315,16 @@ class Values(Entries):
 
 
 _ROLE_NODES = {Role.ROW_SCALAR: "RowScalar", Role.COL_VECTOR: "ColVector", Role.SCRATCH: "Scratch"}
+
+
+#: rounding modes of a cast that the way out of L0C has too
+_NEAREST = ("none", "rint", "round")
+
+
+def _narrows(var: Var, call: Call) -> bool:
+    """A cast that a store from L0C does on the way: FP32 to FP16 or BF16, to the nearest value (`spec/hardware.md` 4.5)."""
+    narrow = _static_type(var).dtype in (DType.FP16, DType.BF16)
+    return narrow and _tile_of(call, 0).dtype is DType.FP32 and call.kwarg("mode", "round") in _NEAREST
 
 
 def _one_argument_view(call: Call) -> bool:

@@ -6,14 +6,18 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks import reading, scaling
+from benchmarks import index, reading, scaling
 from benchmarks.performance import BATCHES, Row, alternating, batched_program, loaded, main
 from benchmarks.reading import printed_program
+from egraph_rules.index_build import equations_of
+from egraph_rules.index_domain import Fact
+from egraph_rules.index_nodes import Facts, Rule
+from egraph_rules.index_solve import solve
 from pypto_eqsat import optimize
 from pypto_ir.json_reader import read_program
 from pypto_ir.printed.program_reader import read_printed
 from pypto_ir.printed.program_writer import write_text
-from pypto_ir.stmt import Assign, Call, For, walk
+from pypto_ir.stmt import Assign, Call, For, Program, walk
 from pypto_ir.verify import verify_program
 
 EXAMPLE = str(Path(__file__).parents[1] / "examples" / "scale_add.json")
@@ -116,3 +120,39 @@ def test_figures_are_measured_in_a_process_of_its_own() -> None:
 def test_400_ops_in_28_loops_are_proved_or_nearly_so() -> None:
     result = optimize(read_program(scaling.loops(28, 400), "loops.json"), validate=False)
     assert result.stats["gap"] <= scaling.GAP
+
+
+def test_rows_of_index_facts_have_the_promised_bounds(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(index, "DEFINITIONS", 40)
+    monkeypatch.setattr(index, "CALLS", 40)
+    rows = list(index.facts(1))
+    assert [row.bound for row in rows] == [index.LINEAR] * 2
+    assert all(row.ratio > 0 for row in rows)
+    assert [verify_program(p) for p in (index.definitions(40), index.call_sites(40))] == [[], []]
+
+
+def test_the_work_of_index_facts_grows_with_the_program_and_not_faster() -> None:
+    """Nodes of the equations, and how often they are evaluated, of programs of two sizes."""
+    for make in (index.definitions, index.call_sites):
+        small, large = (evaluations(make(size)) for size in (200, 800))
+        assert large <= 4.2 * small
+
+
+def evaluations(p: Program) -> int:
+    """How many facts the solver computes for a program."""
+    equations = equations_of(p)
+    count = 0
+
+    class Counted:
+        def __init__(self, rule: Rule) -> None:
+            self.rule, self.inputs = rule, rule.inputs
+
+        def evaluate(self, facts: Facts) -> Fact | None:
+            nonlocal count
+            count += 1
+            return self.rule.evaluate(facts)
+
+    for node in equations.system.nodes:
+        node.rule = Counted(node.rule)
+    solve(equations.system)
+    return count

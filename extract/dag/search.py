@@ -37,10 +37,9 @@ def improved(dag: Dag, taken: Taken, seconds: float, patience: int, seed: int) -
         found, easy = search.better(taken, free)
         failures = 0 if found else failures + 1
         taken = found or taken
-        # the whole was looked at, or even the least part is too much
-        if not found and len(free) == len(chosen) if easy else size < SMALLEST:
+        if easy and not found and len(free) == len(chosen):
             break
-        size = min(size * 1.05, len(chosen)) if easy else size * 0.7
+        size = min(size * 1.05, len(chosen)) if easy else max(SMALLEST, size * 0.7)
     return taken
 
 

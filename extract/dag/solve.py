@@ -22,6 +22,8 @@ from extract.dag.search import improved
 PATIENCE, WORK = 16, 1.0
 #: nodes up to which CP-SAT comes before the search
 SMALL = 2_000
+#: searches of a small part in a turn
+STARTS = 2
 #: how both grow from turn to turn, and the solver's units where a part is small
 GROWTH, GROWTH_SMALL = 4, 16
 #: costs this close, as a part of the cost, are one
@@ -81,7 +83,7 @@ class _Piece:
     def __init__(self, dag: Dag) -> None:
         start = greedy(dag)
         assert start is not None, "a part of a simplified graph has no extraction"
-        self.dag, self.taken, self.cost = dag, start, cost_of(start)
+        self.dag, self.first, self.taken, self.cost = dag, start, start, cost_of(start)
         self.bound = 0 if any(True for _ in dag.choices()) else self.cost
         #: what may still hold something cheaper
         self.rest = Reduced(dag, ())
@@ -95,8 +97,12 @@ class _Piece:
         small = self.rest.dag.node_count <= SMALL
         if number or small:
             self.prove(WORK * (GROWTH_SMALL if small else GROWTH) ** number, deadline)
-        if not self.done:
-            self.take(improved(self.dag, self.taken, deadline - time.monotonic(), PATIENCE * GROWTH**number, number))
+        patience = PATIENCE * GROWTH**number
+        # where one search ends is chance: small parts are searched from the start again, large ones go on
+        searches = [(self.first, patience // STARTS)] * STARTS if small else [(self.taken, patience)]
+        for i, (origin, patience) in enumerate(searches):
+            if not self.done:
+                self.take(improved(self.dag, origin, deadline - time.monotonic(), patience, number * STARTS + i))
 
     def prove(self, work: float, deadline: float) -> None:
         if self.done or time.monotonic() >= deadline:

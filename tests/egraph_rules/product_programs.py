@@ -183,6 +183,25 @@ def stored_rows(d: Draw) -> Function:
     return b.function()
 
 
+def drained(d: Draw) -> Function:
+    """A product that is converted on its way out."""
+    b, batch = Build(), d.batch() if d.number % 2 else ones(d.batch())
+    dtype = d.random.choice((DType.FP16, DType.BF16))
+    left, right = matrix(b, "l", (*batch, 16, 32), dtype), matrix(b, "r", (*batch, 32, 16), dtype)
+    moved = b.let("v", "tile.move", b.let("z", "tile.batch_matmul", left, right), **ROW_MAJOR)
+    narrow = d.random.choice(("FP16", "BF16"))
+    b.out(b.let("c", "tile.cast", moved, target_type=narrow, mode=d.random.choice(("round", "rint"))))
+    return b.function()
+
+
+def moved_out(d: Draw) -> Function:
+    """A product that is moved to Vec only to be stored."""
+    b, batch = Build(), d.batch() if d.number % 2 else ones(d.batch())
+    z = b.let("z", "tile.batch_matmul", *factors(b, d, batch, batch))
+    b.out(b.let("v", "tile.move", z, **ROW_MAJOR))
+    return b.function()
+
+
 def stored_pages(d: Draw) -> Function:
     """Pages that fill several axes of a tensor of other axes."""
     b, batch = Build(), d.batch()
@@ -208,6 +227,8 @@ def load_view(d: Draw) -> Function:
 PROGRAMS: dict[str, Generator] = {
     "store.bands": bands,
     "store.view": stored_rows,
+    "store.drain": drained,
+    "store.moved": moved_out,
     "store.pages.view": stored_pages,
     "flat.load.view": load_view,
     "pages.load.view": load_view,

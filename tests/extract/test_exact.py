@@ -39,7 +39,7 @@ LONG, LONG_DONE, LONG_OPEN = 2_000, 1_500, 700
 #: a program with candidates in a loop of which nothing is wanted
 UNWANTED = 10_342
 #: seconds for the solver: far more than a problem of this size takes
-SECONDS = 30.0
+SECONDS = 300.0
 
 
 @dataclass(frozen=True, slots=True)
