@@ -65,8 +65,8 @@ def tile_call(graph: Graph, node: ENode, operands: tuple[Expr, ...]) -> tuple[Ca
         case "Slice2":
             entry = tables.ops[node.data[0]]
             shape, row, col = node.data[1:]
-            valid = tuple(e for e in entry.template[1:] if not isinstance(e, Hole))
-            return typed(Call(entry.op, (operands[0], tuple_of(*shape), tuple_of(row, col), *valid), entry.kwargs, entry.attrs), entry)
+            asked = tuple(e for e in entry.template[1:] if not isinstance(e, Hole))
+            return typed(Call(entry.op, (operands[0], tuple_of(*shape), tuple_of(row, col), *asked), entry.kwargs, entry.attrs), entry)
         case "Assemble2":
             entry = tables.ops[node.data[0]]
             row, col = node.data[1:]
