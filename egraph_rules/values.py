@@ -276,14 +276,16 @@ class Values(Entries):
         target, source = _tile_of(call, 0), _tile_of(call, 1)
         offsets = tuple_items(call.args[2])
         assert offsets is not None
-        if source.rank != target.rank or source.static_shape is None:
+        if not 2 <= source.rank <= target.rank or source.static_shape is None:
             self.op(var, call, _declared(call.op))
             return
-        shape, box = _static(target), _static(source)
+        # a source of fewer axes is one with unit axes before them
+        shape, box = _static(target), (*(1 for _ in range(target.rank - source.rank)), *_static(source))
         row, col = self.position(shape, offsets)
         number, c = self.op_entry(call, _static_type(var), keep=2), self.commands
         self.define(var, c.call("Assemble", number, self.arg(call, 0), self.arg(call, 1), row, col))
-        c.fact("band" if collapse_contiguous(source.shape, target.shape) else "scattered", self.value(var.name))
+        run = collapse_contiguous(tuple(map(index, box)), target.shape)
+        c.fact("band" if run else "scattered", self.value(var.name))
         self.window(var, target, box, offsets)
         covered = forms.page_offsets(shape, box, offsets)
         if covered is not None and target.dtype is source.dtype:

@@ -274,7 +274,8 @@ def assemble(d: Draw) -> Function:
             ((*shape[:-1], cols // 2), (*(0 for _ in shape[:-1]), cols // 2)),
         )
     )
-    y = b.let("y", "tile.assemble", t, b.load("x", box, dtype=dtype), offsets)
+    fewer = box[-2:] if d.number % 3 == 2 and box[:-2] == ones else box
+    y = b.let("y", "tile.assemble", t, b.load("x", fewer, dtype=dtype), offsets)
     b.out(y)
     return b.function()
 
