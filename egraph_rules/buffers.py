@@ -13,8 +13,6 @@ the load in the loop is another load than one before it.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-
 from pypto_ir.expr import Expr, variables
 from pypto_ir.ops.registry import find_op
 from pypto_ir.stmt import (
@@ -37,31 +35,15 @@ from pypto_ir.stmt import (
     walk,
 )  # fmt: skip
 from pypto_ir.types import TensorType, TupleType, Type
+from pypto_ir.unions import Unions
 
 
 def holds_tensor(t: Type) -> bool:
     return isinstance(t, TensorType) or (isinstance(t, TupleType) and any(map(holds_tensor, t.items)))
 
 
-@dataclass(slots=True)
-class Buffers:
+class Buffers(Unions):
     """Which buffer each tensor value of a function lives in; buffers are named after the first value in them."""
-
-    root: dict[str, str] = field(default_factory=dict)
-
-    def of(self, name: str) -> str:
-        """The buffer of a tensor value."""
-        top = name
-        while self.root.get(top, top) != top:
-            top = self.root[top]
-        while self.root.get(name, name) != top:
-            self.root[name], name = top, self.root[name]
-        return top
-
-    def join(self, a: str, b: str) -> None:
-        x, y = self.of(a), self.of(b)
-        if x != y:
-            self.root[y] = x
 
 
 def buffers(function: Function, aliased: tuple[tuple[str, str], ...] = ()) -> Buffers:

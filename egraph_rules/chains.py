@@ -12,32 +12,16 @@ result accf
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 
 from pypto_ir.expr import Expr, Var
 from pypto_ir.ops.registry import find_op
 from pypto_ir.stmt import Assign, Call, For, Function, If, While, Yield, blocks, terminator, walk
 from pypto_ir.types import Memory, TileType
+from pypto_ir.unions import Unions
 
 
-@dataclass(slots=True)
-class Chains:
-    """The chain of every accumulator by name; chains are named after one member."""
-
-    root: dict[str, str] = field(default_factory=dict)
-
-    def of(self, name: str) -> str:
-        top = name
-        while self.root.get(top, top) != top:
-            top = self.root[top]
-        while self.root.get(name, name) != top:
-            self.root[name], name = top, self.root[name]
-        return top
-
-    def join(self, a: str, b: str) -> None:
-        x, y = self.of(a), self.of(b)
-        if x != y:
-            self.root[y] = x
+class Chains(Unions):
+    """The chain of every accumulator by name."""
 
 
 def chains(function: Function) -> Chains:

@@ -11,6 +11,7 @@ that it reads. A tile that a loop or a branch hands on page by page becomes a na
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 
@@ -24,6 +25,7 @@ from extract.machine import store_in_view, store_pages
 from extract.plan import Plan
 from pypto_ir.expr import Expr, MakeTuple, Var, const_int, transform
 from pypto_ir.linear import provably_equal
+from pypto_ir.rebuilding import Rebuilder
 from pypto_ir.stmt import (
     Assign,
     Block,
@@ -32,16 +34,10 @@ from pypto_ir.stmt import (
     Eval,
     For,
     Function,
-    FunctionCall,
     If,
-    Keywords,
-    Literal,
-    Record,
     Return,
     Scope,
     Stmt,
-    Submit,
-    Value,
     While,
     Yield,
     terminator,
@@ -64,6 +60,7 @@ class _Emitter:
     def __init__(self, graph: Graph, choice: Choice, plan: Plan) -> None:
         self.graph, self.plan, self.encoded, self.regions = graph, plan, graph.encoded, plan.regions
         self.at = Elaborator(graph, choice, plan)
+        self.rebuilt = _Operands(self.leaf)
         self.late_loads = [(c, r) for (c, r), option in plan.options.items() if option.node.name in ("LoadEach", "LoadInEach")]
         self.handover = {name: h for h, item in enumerate(self.encoded.handovers) for name in item.names}
         #: for the block at hand, the handover that each yielded value goes into
@@ -125,7 +122,7 @@ class _Emitter:
                     at.here = inner
                     self.statement(inner)
                 inside, at.out = tuple(at.out), saved
-                at.put(replace(s, body=inside, attrs=self.keywords(s.attrs)))
+                at.put(replace(s, body=inside, attrs=self.rebuilt.keywords(s.attrs)))
             case Return(values=values):
                 at.put(replace(s, values=tuple(map(self.expr, values))))
             case Yield(values=values):
@@ -133,12 +130,12 @@ class _Emitter:
                 handed = (e for v, h in zip(values, groups, strict=True) for e in self.handed(v, h))
                 at.put(replace(s, values=tuple(handed)))
             case Assign(targets=targets, value=value):
-                at.put(replace(s, value=self.operands(value)))
+                at.put(replace(s, value=self.rebuilt.value(value)))
                 at.versions.bump(touched)
                 for target in targets:
                     at.bind(target)
             case Eval(value=value):
-                at.put(replace(s, value=self.operands(value)))  # type: ignore[arg-type]
+                at.put(replace(s, value=self.rebuilt.value(value)))  # type: ignore[arg-type]
                 at.versions.bump(touched)
             case _:
                 at.put(s)
@@ -306,33 +303,21 @@ class _Emitter:
     # expressions
 
     def expr(self, e: Expr) -> Expr:
-        return transform(e, self.leaf)
+        return self.rebuilt.expr(e)
 
     def leaf(self, v: Var) -> Expr:
         number = self.encoded.numbers.get(v.name)
         return v if number is None else self.at.tile(self.at.serving(self.graph.flat[number]))
 
-    def operands(self, value: Value) -> Value:
-        match value:
-            case Call() | FunctionCall():
-                args, kwargs = tuple(map(self.expr, value.args)), self.keywords(value.kwargs)
-                return replace(value, args=args, kwargs=kwargs, attrs=self.keywords(value.attrs))
-            case Submit():
-                args, fields = tuple(map(self.expr, value.args)), self.keywords(value.fields)
-                return replace(value, args=args, fields=fields, attrs=self.keywords(value.attrs))
-        return self.expr(value)
 
-    def keywords(self, items: Keywords) -> Keywords:
-        return tuple((k, self.literal(v)) for k, v in items)
+class _Operands(Rebuilder):
+    """Operands of the skeleton's statements, with what was chosen for the tiles that they read."""
 
-    def literal(self, value: Literal) -> Literal:
-        if isinstance(value, tuple):
-            return tuple(map(self.literal, value))
-        if isinstance(value, Record):
-            return Record(self.keywords(value.items))
-        if value is None or isinstance(value, int | float | str):
-            return value
-        return self.expr(value)
+    def __init__(self, leaf: Callable[[Var], Expr]) -> None:
+        self.leaf = leaf
+
+    def expr(self, e: Expr) -> Expr:
+        return transform(e, self.leaf)
 
 
 def _box(source: Var, call: Call, window: Dims) -> Dims:

@@ -15,6 +15,7 @@ from pypto_ir.expr import Var
 from pypto_ir.ops.registry import find_op
 from pypto_ir.stmt import Assign, Call, For, Function, If, Stmt, While, Yield, blocks, definitions, terminator, walk
 from pypto_ir.types import Memory, TileType, Type
+from pypto_ir.unions import Unions
 
 
 def is_acc(t: Type | None) -> bool:
@@ -34,23 +35,13 @@ def unstated_accumulators(function: Function) -> frozenset[str]:
     unstated = {v.name for v in bound if _unset(v.type)}
     if not unstated:
         return frozenset()
-    leader: dict[str, str] = {}
-
-    def find(name: str) -> str:
-        root = name
-        while leader.get(root, root) != root:
-            root = leader[root]
-        while leader.get(name, name) != root:
-            leader[name], name = root, leader[name]
-        return root
-
-    accumulators: set[str] = set()
+    buffers, accumulators = Unions(), set[str]()
     for s in walk(function.body):
         for a, b in _one_buffer(s):
-            leader[find(a.name)] = find(b.name)
+            buffers.join(a.name, b.name)
             accumulators.update(v.name for v in (a, b) if is_acc(v.type))
-    roots = {find(name) for name in accumulators}
-    return frozenset(name for name in unstated if find(name) in roots)
+    roots = {buffers.of(name) for name in accumulators}
+    return frozenset(name for name in unstated if buffers.of(name) in roots)
 
 
 def _unset(t: Type) -> bool:

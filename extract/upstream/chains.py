@@ -13,6 +13,7 @@ from egraph_rules.encode import yielded
 from pypto_ir.expr import Expr, Var, variables
 from pypto_ir.stmt import Assign, Call, Eval, For, Function, FunctionCall, If, Stmt, Submit, While, Yield, own_exprs, walk
 from pypto_ir.types import TileType
+from pypto_ir.unions import Unions
 
 ACCUMULATES = frozenset({"tile.matmul_acc", "tile.batch_matmul_acc"})
 #: what reading operand 0 of an op means for a chain
@@ -36,30 +37,15 @@ class Use:
 
 
 @dataclass(slots=True)
-class Chains:
+class Chains(Unions):
     """`defs` are the assignments, `given` the names that control flow binds, `poisoned` those that cannot be retyped. Names are in
     program order."""
 
-    parent: dict[str, str] = field(default_factory=dict)
     types: dict[str, TileType] = field(default_factory=dict)
     defs: dict[str, Assign] = field(default_factory=dict)
     given: set[str] = field(default_factory=set)
     poisoned: set[str] = field(default_factory=set)
     uses: dict[str, list[Use]] = field(default_factory=dict)
-
-    def of(self, name: str) -> str:
-        """The name that stands for a chain."""
-        top = name
-        while self.parent.get(top, top) != top:
-            top = self.parent[top]
-        while self.parent.get(name, name) != top:
-            self.parent[name], name = top, self.parent[name]
-        return top
-
-    def join(self, a: str, b: str) -> None:
-        x, y = self.of(a), self.of(b)
-        if x != y:
-            self.parent[y] = x
 
     def members(self) -> dict[str, list[str]]:
         """The names of every chain, in program order."""

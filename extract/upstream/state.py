@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
@@ -13,11 +14,12 @@ from egraph_rules.buffers import Buffers
 from extract.names import Names
 from extract.target import Target
 from pypto_ir.diagnostics import Diagnostic, Diagnostics, Place, Severity, declare
-from pypto_ir.expr import Expr, MakeTuple, Var, transform
+from pypto_ir.expr import Expr, MakeTuple, Var, substitute
 from pypto_ir.linear import all_provably_equal
 from pypto_ir.ops.registry import OpError, type_of
 from pypto_ir.ops.rules import infer_call, stamp
-from pypto_ir.stmt import Assign, Block, Call, Eval, Function, FunctionCall, Keywords, Literal, Record, Stmt, Submit, Value
+from pypto_ir.rebuilding import Rebuilder, same
+from pypto_ir.stmt import Assign, Block, Call, Eval, Function, Keywords, Stmt, Value
 from pypto_ir.types import Memory, TileType, Type, same_dims, with_valid
 from pypto_ir.verify.places import statement_text
 
@@ -37,6 +39,16 @@ class Stop(Exception):
     def __init__(self, code: str, message: str, help: str | None = None) -> None:
         super().__init__(message)
         self.code, self.message, self.help = code, message, help
+
+
+class _Substitution(Rebuilder):
+    """Variables replaced by what stands for them."""
+
+    def __init__(self, env: Mapping[str, Expr]) -> None:
+        self.env = env
+
+    def expr(self, e: Expr) -> Expr:
+        return substitute(e, self.env)
 
 
 @dataclass(slots=True)
@@ -71,40 +83,18 @@ class State:
 
     def expr(self, e: Expr) -> Expr:
         """`e` with what stands for its variables; the same object where nothing changed."""
-        return transform(e, lambda v: self.env.get(v.name, v)) if self.env else e
+        return _Substitution(self.env).expr(e) if self.env else e
 
     def value(self, value: Value) -> Value:
         """An assigned value with its operands replaced; the same object where nothing changed."""
-        match value:
-            case Call() | FunctionCall():
-                args, kwargs, attrs = self.exprs(value.args), self._keywords(value.kwargs), self._keywords(value.attrs)
-                same = args is value.args and kwargs is value.kwargs and attrs is value.attrs
-                return value if same else replace(value, args=args, kwargs=kwargs, attrs=attrs)
-            case Submit():
-                args, fields, attrs = self.exprs(value.args), self._keywords(value.fields), self._keywords(value.attrs)
-                same = args is value.args and fields is value.fields and attrs is value.attrs
-                return value if same else replace(value, args=args, fields=fields, attrs=attrs)
-        return self.expr(value)
+        return _Substitution(self.env).value(value) if self.env else value
 
     def exprs(self, items: tuple[Expr, ...]) -> tuple[Expr, ...]:
         new = tuple(map(self.expr, items))
-        return items if all(a is b for a, b in zip(new, items, strict=True)) else new
-
-    def _keywords(self, items: Keywords) -> Keywords:
-        new = tuple((k, self._literal(v)) for k, v in items)
-        return items if all(a[1] is b[1] for a, b in zip(new, items, strict=True)) else new
+        return items if same(new, items) else new
 
     def keywords(self, items: Keywords) -> Keywords:
-        return self._keywords(items)
-
-    def _literal(self, value: Literal) -> Literal:
-        if isinstance(value, tuple):
-            new = tuple(map(self._literal, value))
-            return value if all(a is b for a, b in zip(new, value, strict=True)) else new
-        if isinstance(value, Record):
-            items = self._keywords(value.items)
-            return value if items is value.items else Record(items)
-        return value if value is None or isinstance(value, int | float | str) else self.expr(value)
+        return _Substitution(self.env).keywords(items)
 
     # statements
 
