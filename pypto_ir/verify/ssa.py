@@ -71,7 +71,6 @@ class _FunctionCheck:
     def check(self, path: StmtPath) -> None:
         function = self.function
         params = {param.var.name for param in function.params}
-        self.visible -= params
         for i, param in enumerate(function.params):
             at = (*path, "params", i)
             if param.var.name in self.defined:
