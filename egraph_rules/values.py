@@ -77,7 +77,10 @@ class Values(Entries):
             c.fact("kind-whole", number)
         if forms.packs_columns(t):
             c.fact("kind-packs", number)
-        c.fact("kind-in-acc" if t.memory is Memory.ACC else "kind-movable", number)
+        if t.memory is Memory.ACC:
+            c.fact("kind-in-acc", number)
+        elif t.rank > 2 and forms.pages(shape) > 1:
+            c.fact("kind-movable", number)
         if t.effective_view.slayout is TileLayout.NONE_BOX:
             c.fact("kind-row-major", number)
         if forms.has_row_windows(t):

@@ -26,6 +26,7 @@ from extract.target import Target
 from extract.trips import DEFAULT_TRIPS
 from extract.verdict import Judge, internal
 from extract.weights import class_weights
+from pypto_ir.collection import collector_paused
 from pypto_ir.diagnostics import Refused, declare
 from pypto_ir.expr import Var
 from pypto_ir.stmt import Assign, Call, Function, walk
@@ -79,7 +80,9 @@ def lower(
 
     def once(f: Function) -> Lowered:
         left = replace(chosen, seconds=min(chosen.seconds, max(0.0, deadline - time.monotonic())))
-        return _lower_once(f, target, aliased, limits, default_trips, without, left)
+        # what a choice is made of lives to its end: looking for dead cycles in it would take longer the larger it is
+        with collector_paused():
+            return _lower_once(f, target, aliased, limits, default_trips, without, left)
 
     result = once(function)
     for _ in range(ROUNDS):

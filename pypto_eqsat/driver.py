@@ -42,7 +42,7 @@ declare(
 #: the passes, in the order in which they run: tiles to 2-D, then MX scales to boxes
 STAGES = ("flatten", "mx")
 #: seconds that interpretation goes on for unless told otherwise; every changed function is run at least once, however short that is
-VALIDATE_SECONDS = 0.01
+VALIDATE_SECONDS = 0.005
 
 
 @dataclass(slots=True)
@@ -69,7 +69,7 @@ def optimize(
     default_trips: int = DEFAULT_TRIPS,
     without_rules: frozenset[str] = frozenset(),
     policy: str = "cheapest",
-    policy_cost: bool = True,
+    policy_cost: bool = False,
     stages: tuple[str, ...] = STAGES,
     mx_stores: bool = False,
 ) -> Result:
@@ -79,7 +79,7 @@ def optimize(
     `target` overrides the program's. `time_limit` bounds the seconds of search over the whole program, `choice_seconds` those of the
     choice in each function, `node_limit` the e-nodes of each, `memory_limit` the MiB that the process may hold. A limit that is hit is
     reported (W001, W002); the program is legal all the same. `without_rules` leaves out rules or rule files by name (`UnknownRule` is
-    raised where there is none of that name), `policy_cost` False what upstream's program costs. `stages` are the passes that run; where
+    raised where there is none of that name), `policy_cost` tells what upstream's program costs. `stages` are the passes that run; where
     both do, a program without MX scales is not stamped as blocked. `mx_stores` lets stores of whole boxes into scales pass. Raises
     `Refused` with every reason where a function has no legal form, or where the result fails the verifier or computes other values than
     the input: a wrong program never leaves.

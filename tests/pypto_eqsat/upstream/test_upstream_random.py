@@ -74,7 +74,7 @@ def test_batched_programs_are_well_typed_the_same_for_a_seed_and_mostly_lowered(
         assert not [d for d in verify_program(program) if d.severity.value == "error"]
         assert write_program(program) == write_program(random_batched(random.Random(seed)))
         try:
-            result = optimize(program, policy="upstream", validate=False)
+            result = optimize(program, policy="upstream", validate=False, policy_cost=True)
         except Refused as refused:
             outcomes.update({d.code for d in refused.diagnostics})
             continue
@@ -87,7 +87,7 @@ def test_batched_programs_are_well_typed_the_same_for_a_seed_and_mostly_lowered(
 def no_dearer(program: Program) -> bool:
     """The default costs no more than a legal upstream lowering; False where there is none, or no default."""
     try:
-        stats = optimize(program, validate=False).stats
+        stats = optimize(program, validate=False, policy_cost=True).stats
     except Refused:
         return False
     if stats["policy_cost"] is None:
@@ -101,7 +101,7 @@ def no_dearer(program: Program) -> bool:
 @pytest.mark.parametrize("target", ["ascend910b", "ascend950"])
 def test_default_costs_no_more_than_upstream_on_the_kernels(name: str, target: str) -> None:
     try:
-        stats = optimize(kernel(name), target=target, validate=False).stats
+        stats = optimize(kernel(name), target=target, validate=False, policy_cost=True).stats
     except Refused as refused:
         assert name == "mx_expert" and target == "ascend910b", str(refused)
         return

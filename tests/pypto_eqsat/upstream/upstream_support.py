@@ -38,7 +38,7 @@ from pypto_ir.verify import linearity, tile_ops_2d, verify_program
 def lowered_as_upstream(before: Program, *, faults: tuple[str, ...] = (), **options: Any) -> Program:
     """`before` as upstream lowers it: 2-D, accepted by the verifiers, equal to its input under interpretation, and read back from its
     text. `faults` are words of the warnings about upstream's own program, one each; there are no others."""
-    result = optimize(before, policy="upstream", **options)
+    result = optimize(before, policy="upstream", policy_cost=True, **options)
     checked_faults(result, faults)
     after = result.program
     assert_all_2d(after)
