@@ -231,7 +231,7 @@ def launched_by(*body: dict[str, object]) -> Program:
 
 def test_a_kernel_whose_callers_cannot_run_is_run_on_numbers_that_fit_its_facts() -> None:
     before = launched_by(call("a", "k", "s", 8, 1, "o_0"), call("o", "k", "s", 24, 3, "o_0"))
-    result = optimize(before, stages=("mx",))
+    result = optimize(before, stages=("mx",), validate_seconds=1.0)
     ran = result.stats["validated"]["functions"]
     assert ran["k"]["runs"] and not ran["k"]["not_run"]
     assert not ran["main"]["runs"] and any("tensor.strange" in reason for reason in ran["main"]["not_run"])
@@ -242,5 +242,5 @@ def test_a_wrong_box_in_a_kernel_whose_callers_cannot_run_is_seen(monkeypatch: p
     before = launched_by(call("a", "k", "s", 8, 1, "o_0"), call("o", "k", "s", 24, 3, "o_0"))
     monkeypatch.setattr(FactProver, "quotient", lambda self, at, e, by: Binary("floordiv", e, index(2 * by)))
     with pytest.raises(Refused) as caught:
-        optimize(before, stages=("mx",))
+        optimize(before, stages=("mx",), validate_seconds=1.0)
     assert [d.code for d in caught.value.diagnostics] == ["X004"]
