@@ -304,12 +304,13 @@ class _Rewrite:
                 return self.window(s, call, rows)
             case "tile.assemble":
                 return self.write_back(s, call, rows)
-        before, source = self.flat(first, s)  # type: ignore[arg-type]
+        assert isinstance(first, Var)
         if call.op == "tile.move":
             # the pages move, and are one flat tile where they arrive
-            moved, back = self.value(s, self.fresh(s.target.name, "pages"), replace(call, args=(self.paged(first), *call.args[1:]))), s  # type: ignore[arg-type]
+            moved = self.value(s, self.fresh(s.target.name, "pages"), replace(call, args=(self.paged(first), *call.args[1:])))
             whole = Call("tile.reshape", (moved.target, MakeTuple(s.target.type.shape)))  # type: ignore[union-attr]
-            return [moved, replace(back, value=whole)]
+            return [moved, replace(s, value=whole)]
+        before, source = self.flat(first, s)
         return [before, replace(s, value=replace(call, args=(source, *call.args[1:])))]
 
     def product(self, s: Assign, call: Call, rows: int) -> list[Stmt]:

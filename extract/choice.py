@@ -18,9 +18,9 @@ from extract.cost import call_cost
 from extract.cycles import ZERO, Cycles
 from extract.machine import (
     FAMILIES,
-    accumulation,
     columns_of_page,
     fill_call,
+    op_call,
     page_call,
     separate_pages,
     store_in_view,
@@ -280,7 +280,7 @@ class _Search:
         assert isinstance(made, TileType)
         shape, at = columns_of_page(made, count, 0)
         window, window_type = typed(Call("tile.slice", (operands[0], tuple_of(*shape), at)))
-        product, page_type = accumulation(self.graph.tables.ops[node.data[0]], Var("window", window_type), operands[1:])
+        product, page_type = op_call(self.graph.tables.ops[node.data[0]], (Var("window", window_type), *operands[1:]))
         back, made = typed(Call("tile.assemble", (operands[0], Var("page", page_type), at)))
         calls = ((window, window_type), (product, page_type), (back, made))
         return made, sum((self.call(*c) for c in calls), ZERO) * count

@@ -20,9 +20,9 @@ from extract.machine import (
     LEAVES,
     LOADS,
     OF_WHOLE,
-    accumulation,
     columns_of_page,
     fill_call,
+    op_call,
     page_call,
     separate_pages,
     tile_call,
@@ -216,7 +216,7 @@ class Elaborator:
             shape, at = columns_of_page(packed.type, count, number)
             call, made = typed(Call("tile.slice", (packed, tuple_of(*shape), at)))
             window = self.assign(self.names.derived(self.hint(c), f"window{number}"), call, made, c)
-            call, made = accumulation(entry, window, operands)
+            call, made = op_call(entry, (window, *operands))
             page = self.assign(self.names.derived(self.hint(c), f"page{number}"), call, made, c)
             call, made = typed(Call("tile.assemble", (packed, page, at)))
             name = self.name(c) if number == count - 1 else self.names.derived(self.hint(c), f"after{number}")

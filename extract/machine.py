@@ -159,11 +159,6 @@ def columns_of_page(packed: TileType, pages: int, number: int) -> tuple[forms.Sh
     return (shape[0], cols), tuple_of(0, number * cols)
 
 
-def accumulation(entry: OpEntry, window: Expr, operands: tuple[Expr, ...]) -> tuple[Call, Type]:
-    """The product of two pages, written into the window of an accumulator."""
-    return op_call(entry, (window, *operands))
-
-
 def store_pages(call: Call, t: TileType, shape: forms.Shape) -> list[tuple[Dims, Dims | None]]:
     """Offsets and window of the store of every page of a tile of `shape`; `t` is the type of what the author stores. Pages of a tile that
     goes into a 2-D tensor are bands of rows and need no window."""
