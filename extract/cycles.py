@@ -92,4 +92,9 @@ def objective(regions: Iterable[tuple[float, Cycles]]) -> float:
     A region is given as its trips and the cycles of what it holds itself, nested regions left out. The sum is
     rounded once, so that the order of the regions does not matter.
     """
-    return fsum(trips * (cycles.peak + EPSILON * cycles.total) for trips, cycles in regions)
+    return fsum(weight(trips, cycles.values) for trips, cycles in regions)
+
+
+def weight(trips: float, values: tuple[float, ...]) -> float:
+    """What a region adds to the cost: `values` are its cycles in the order of `PIPES`."""
+    return trips * (max(values) + EPSILON * sum(values))

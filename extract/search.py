@@ -7,10 +7,12 @@ its open demands cannot do without; where that is no less than the best choice k
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from math import fsum
+from operator import add
 
-from extract.cycles import Cycles, objective
+from extract.cycles import weight
 from extract.exact import realized
-from extract.problem import Demand, Problem
+from extract.problem import Candidate, Demand, Problem
 
 #: problems with more candidates go to the solver at once
 CANDIDATES = 160
@@ -36,16 +38,26 @@ def search(problem: Problem, chosen: list[int], cost: float, nodes: int = NODES)
     return run.best
 
 
+#: busy cycles of each pipe, as `Cycles.values`
+_Load = tuple[float, ...]
+
+
 @dataclass(slots=True)
 class _Search:
+    """A partial choice: the candidates taken, the classes and places that they make, and the load and weight of every region."""
+
     problem: Problem
     best: Found
     nodes: int
     taken: dict[int, None] = field(default_factory=dict)
-    loads: list[Cycles] = field(default_factory=list)
+    made: dict[int, int] = field(default_factory=dict)
+    places: set[tuple[int, int]] = field(default_factory=set)
+    trips: list[float] = field(default_factory=list)
+    loads: list[_Load] = field(default_factory=list)
+    weights: list[float] = field(default_factory=list)
     servers: dict[Demand, list[int]] = field(default_factory=dict)
     musts: dict[int, frozenset[int]] = field(default_factory=dict)
-    least: dict[int, tuple[int, Cycles]] = field(default_factory=dict)
+    least: dict[int, tuple[int, _Load]] = field(default_factory=dict)
     open: list[Demand] = field(default_factory=list)
     #: a tile that is made twice is live for less long: conditions may ask for that, costs never do
     again: bool = False
@@ -53,13 +65,15 @@ class _Search:
     def start(self) -> None:
         """Prepare and start with the roots."""
         problem = self.problem
-        self.loads = list(problem.loads)
+        self.trips = [r.trips for r in problem.regions.items]
+        self.loads = [load.values for load in problem.loads]
+        self.weights = [weight(*item) for item in zip(self.trips, self.loads, strict=True)]
         self.again = bool(problem.conditions.cuts or problem.conditions.rows)
         for c, members in problem.by_class.items():
             regions = {problem.candidates[i].region for i in members}
             if len(regions) == 1:
                 columns = zip(*(problem.candidates[i].cycles.values for i in members), strict=True)
-                self.least[c] = (regions.pop(), Cycles(*map(min, columns)))
+                self.least[c] = (regions.pop(), tuple(map(min, columns)))
         self.open = list(reversed(problem.roots))
         self.step()
 
@@ -87,13 +101,15 @@ class _Search:
 
     def bound(self) -> float:
         """What the partial choice costs at least."""
-        problem, loads = self.problem, list(self.loads)
-        made = {problem.candidates[i].c for i in self.taken}
-        for c in frozenset().union(*(self.must(d.c) for d in self.open)) - made:
+        more: dict[int, _Load] = {}
+        for c in frozenset[int]().union(*(self.must(d.c) for d in self.open)).difference(self.made):
             if c in self.least:
-                region, cycles = self.least[c]
-                loads[region] = loads[region] + cycles
-        return objective((r.trips, load) for r, load in zip(problem.regions.items, loads, strict=True))
+                region, load = self.least[c]
+                more[region] = tuple(map(add, more.get(region) or self.loads[region], load))
+        weights = list(self.weights)
+        for region, load in more.items():
+            weights[region] = weight(self.trips[region], load)
+        return fsum(weights)
 
     def served(self, d: Demand) -> bool:
         return any(j in self.taken for j in self.serving(d))
@@ -115,25 +131,43 @@ class _Search:
 
     def branch(self, d: Demand) -> None:
         """Take every server of a demand that is not taken yet."""
-        problem = self.problem
-        made = {(problem.candidates[i].c, problem.candidates[i].region) for i in self.taken}
+        candidates = self.problem.candidates
         for j in self.serving(d):
-            if j in self.taken or (d.c >= 0 and (d.c, problem.candidates[j].region) in made):
+            k = candidates[j]
+            if j in self.taken or (k.c, k.region) in self.places:
                 continue
             if self.nodes <= 0:
                 self.best.complete = False
                 break
             self.nodes -= 1
-            k = problem.candidates[j]
-            before, size = self.loads[k.region], len(self.open)
-            self.taken[j] = None
-            self.loads[k.region] = before + k.cycles
-            self.open.extend(reversed((*k.demands, *k.obligations)))
+            load, size = self.loads[k.region], len(self.open)
+            self.take(j, k)
             if self.bound() < self.best.cost - 1e-9:
                 self.step()
             del self.open[size:]
-            del self.taken[j]
-            self.loads[k.region] = before
+            self.leave(j, k, load)
+
+    def take(self, j: int, k: Candidate) -> None:
+        """Make a candidate part of the choice."""
+        self.taken[j] = None
+        self.made[k.c] = self.made.get(k.c, 0) + 1
+        if k.c >= 0:
+            self.places.add((k.c, k.region))
+        self.load(k.region, tuple(map(add, self.loads[k.region], k.cycles.values)))
+        self.open.extend(reversed((*k.demands, *k.obligations)))
+
+    def leave(self, j: int, k: Candidate, load: _Load) -> None:
+        """Take a candidate out again, whose region had this load without it."""
+        del self.taken[j]
+        self.made[k.c] -= 1
+        if not self.made[k.c]:
+            del self.made[k.c]
+        self.places.discard((k.c, k.region))
+        self.load(k.region, load)
+
+    def load(self, region: int, load: _Load) -> None:
+        """Give a region another load."""
+        self.loads[region], self.weights[region] = load, weight(self.trips[region], load)
 
     def finish(self) -> None:
         chosen = list(self.taken)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import islice
 
 from alternatives import TARGET
 
@@ -21,8 +22,8 @@ from extract.trips import DEFAULT_TRIPS
 from extract.weights import class_weights
 from pypto_ir.stmt import Function
 
-#: partial choices of a problem that is small enough for the brute force
-CHOICES = 1 << 14
+#: choices of a problem that is small enough for the brute force, and partial ones on the way there
+CHOICES, PARTIAL = 1 << 14, 1 << 17
 
 
 @dataclass(slots=True)
@@ -50,14 +51,14 @@ def asked(function: Function, aliased: tuple[tuple[str, str], ...] = ()) -> Ques
 
 
 class TooMany(Exception):
-    """More partial choices than the brute force looks at."""
+    """More choices, or partial choices, than the brute force looks at."""
 
 
 class BruteForce:
     """Every way to give each demand a server."""
 
-    def __init__(self, question: Problem, most: int = CHOICES) -> None:
-        self.problem, self.most = question, most
+    def __init__(self, question: Problem, most: int = CHOICES, partial: int = PARTIAL) -> None:
+        self.problem, self.most, self.partial = question, most, partial
         self.known: dict[Demand, list[int]] = {}
 
     def meets(self, k: Candidate, d: Demand) -> bool:
@@ -105,7 +106,7 @@ class BruteForce:
                 if state not in seen:
                     seen.add(state)
                     waiting.append(state)
-                    if len(seen) > self.most:
+                    if len(seen) > self.partial:
                         raise TooMany
 
     def clash(self, i: int, j: int) -> bool:
@@ -137,7 +138,10 @@ class BruteForce:
 
     def choices(self) -> list[frozenset[int]]:
         """The assignments that can be carried out. Raises `TooMany`."""
-        return [chosen for chosen in self.assignments() if self.can_be_computed(chosen)]
+        found = list(islice((chosen for chosen in self.assignments() if self.can_be_computed(chosen)), self.most + 1))
+        if len(found) > self.most:
+            raise TooMany
+        return found
 
     def valid(self, members: frozenset[int]) -> bool:
         """True where a set of candidates is a choice: everything served, one way a region, computable."""
