@@ -1,6 +1,7 @@
 """Long runs of the property of `tests/generators` over random programs, in parallel processes.
 
     python -m benchmarks.fuzz --programs 10000 --seed 1 --jobs 2 --save failures
+    python -m benchmarks.fuzz --kind accumulators --programs 20000 --jobs 2
 
 checks the programs of seeds 1 .. 10000 and prints how many were lowered, how refusals distribute over codes
 and ops, and every failure with its seed. With `--save`, a failing program is written there as
@@ -16,13 +17,14 @@ import sys
 import time
 import traceback
 from collections import Counter
+from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
 from pypto_ir.json_writer import write_program
 from pypto_ir.stmt import Program
-from tests.generators import Failure, check, random_program
+from tests.generators import Failure, Outcome, check, check_accumulators, random_accumulators, random_program
 from tests.generators.reduce import reduced
 
 #: seeds that one task checks
@@ -40,10 +42,10 @@ class Finding:
     failed: bool = False
 
 
-def examine(program: Program) -> tuple[str, str, bool]:
+def examine(program: Program, promise: Callable[[Program], Outcome] = check) -> tuple[str, str, bool]:
     """Kind, detail and whether a promise is broken."""
     try:
-        outcome = check(program)
+        outcome = promise(program)
     except Failure as failure:
         return failure.kind, str(failure), True
     except Exception as error:
@@ -65,25 +67,34 @@ def _stem(message: str) -> str:
     return next((word.rstrip(":") for word in message.split() if word.startswith(("tile.", "tensor."))), "")
 
 
-def examine_seeds(seeds: range, most: int, smaller: bool) -> list[Finding]:
+#: kinds of programs -> how one of about so many statements is made, and what is promised of it
+KINDS: dict[str, tuple[Callable[[random.Random, int], Program], Callable[[Program], Outcome]]] = {
+    "any": (random_program, check),
+    "accumulators": (lambda source, _: random_accumulators(source, deep=True), check_accumulators),
+}
+
+
+def examine_seeds(seeds: range, most: int, smaller: bool, kind: str = "any") -> list[Finding]:
     """The findings of a range of seeds."""
     found = []
+    made, promise = KINDS[kind]
     for seed in seeds:
         try:
-            program = random_program(random.Random(seed), most)
+            program = made(random.Random(seed), most)
         except Exception as error:
             place = traceback.extract_tb(error.__traceback__)[-1]
             found.append(Finding(seed, "generator", f"{error!r} at {place.filename}:{place.lineno}", failed=True))
             continue
-        kind, detail, failed = examine(program)
+        outcome, detail, failed = examine(program, promise)
         if failed and smaller:
-            program = reduced(program, lambda p, kind=kind: examine(p)[0] == kind)  # type: ignore[misc]
-        found.append(Finding(seed, kind, detail, write_program(program) if failed else "", failed))
+            program = reduced(program, lambda p, same=outcome: examine(p, promise)[0] == same)  # type: ignore[misc]
+        found.append(Finding(seed, outcome, detail, write_program(program) if failed else "", failed))
     return found
 
 
 def main(argv: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.fuzz", description="check random programs")
+    parser.add_argument("--kind", choices=sorted(KINDS), default="any", help="what the programs are about (default any)")
     parser.add_argument("--programs", type=int, default=10000, help="how many (default 10000)")
     parser.add_argument("--seed", type=int, default=1, help="the first seed (default 1)")
     parser.add_argument("--jobs", type=int, default=2, help="parallel processes (default 2)")
@@ -98,7 +109,7 @@ def main(argv: list[str] | None = None) -> int:
     started, kinds, reasons, failures = time.monotonic(), Counter[str](), Counter[str](), 0
     context = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(args.jobs, mp_context=context) as pool:
-        results = pool.map(examine_seeds, chunks, [args.statements] * len(chunks), [args.reduce] * len(chunks))
+        results = pool.map(examine_seeds, chunks, *([option] * len(chunks) for option in (args.statements, args.reduce, args.kind)))
         for number, findings in enumerate(results, 1):
             for f in findings:
                 kinds[f.kind] += 1

@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from pypto_ir.expr import Expr, Var
+from pypto_ir.linear import provably_equal
 from pypto_ir.ops.registry import find_op
 from pypto_ir.stmt import Assign, Call, For, Function, If, While, Yield, blocks, terminator, walk
 from pypto_ir.types import Memory, TileType
@@ -40,6 +41,19 @@ def accumulates(call: Call) -> bool:
     """True for ops that add a product to operand 0, in place."""
     op = find_op(call.op)
     return op is not None and op.writes == (0,) and call.op.endswith("_acc")
+
+
+def fills_partly(function: Function) -> bool:
+    """True where a batched accumulation fills some rows or columns of its pages only."""
+    return any(
+        isinstance(s, Assign) and isinstance(s.value, Call) and s.value.op == "tile.batch_matmul_acc" and not _fills(s.value)
+        for s in walk(function.body)
+    )
+
+
+def _fills(call: Call) -> bool:
+    left, right = (e.type for e in call.args[1:3] if isinstance(e, Var) and isinstance(e.type, TileType))
+    return provably_equal(left.valid[-2], left.shape[-2]) and provably_equal(right.valid[-1], right.shape[-1])
 
 
 def handed(s: For | While | If) -> Iterator[tuple[Var, tuple[Expr, ...]]]:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from egraph_rules.buffers import aliased_params
 from egraph_rules.catalogue import parts_of, rule
+from egraph_rules.chains import fills_partly
 from egraph_rules.engine import Limits
 from egraph_rules.mx.block import holds_mx
 from extract.decide import SOLVE_SECONDS, ChoiceLimits
@@ -219,13 +220,13 @@ def _verify_output(before: Program, after: Program, flat: bool) -> None:
 
 def _verify_accumulators(before: Program, after: Program, target: str | None, bag: Diagnostics, relied: bool) -> bool:
     """Raise `Refused` where a product writes what it cannot address, changed functions and others alike: what the rules did not move
-    stands as the author wrote it. An author may rely on products that keep the rest of their blocks, and is warned; the result tells
-    whether one does. So may upstream (`relied`). The rules may not."""
+    stands as the author wrote it. An author may rely on products that keep the rest of their blocks, in batches too, and is warned; the
+    result tells whether one does. So may upstream (`relied`). The rules may not."""
     found: list[Diagnostic] = []
     for i, (old, new) in enumerate(zip(before.functions, after.functions, strict=True)):
         wrong = accumulators(new, ("functions", i), target=target)
         if old is not new:
-            kept = relied or (bool(wrong) and any(d.code == "V303" for d in accumulators(old, target=target)))
+            kept = relied or (bool(wrong) and (fills_partly(old) or any(d.code == "V303" for d in accumulators(old, target=target))))
             wrong = [replace(d, place=replace(d.place, path=None), severity=d.severity if kept else Severity.ERROR) for d in wrong]
         found += wrong
     if any(d.severity is Severity.ERROR for d in found):

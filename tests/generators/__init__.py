@@ -10,7 +10,8 @@ for long runs, `hypothesis.strategies.randoms()` for runs that shrink. Small dra
 from __future__ import annotations
 
 from tests.generators.accumulators import random_accumulators
+from tests.generators.lowered_accumulators import check_accumulators
 from tests.generators.program import random_program
 from tests.generators.property import Failure, Outcome, check
 
-__all__ = ["Failure", "Outcome", "check", "random_accumulators", "random_program"]
+__all__ = ["Failure", "Outcome", "check", "check_accumulators", "random_accumulators", "random_program"]

@@ -2,7 +2,10 @@
 windows at constant and run-time offsets, of several accumulators with several drains.
 
     program = random_accumulators(random.Random(7))             # 2-D: windows of any kind, addressable or not
-    program = random_accumulators(random.Random(7), deep=True)  # batches too, via tile.batch_matmul_acc
+    program = random_accumulators(random.Random(7), deep=True)  # batches too, via tile.batch_matmul_acc, and short
+
+What `deep` adds: pages as windows, at constant and run-time positions, of factors that are valid in some rows; accumulators that a product
+starts, everywhere or in one of two arms; epilogues in vector memory.
 
 Every accumulator is written whole first, or by the first trips of its loops, so that most cells are defined
 and a product that goes astray is seen.
@@ -28,12 +31,14 @@ _ROWS, _COLUMNS, _K = (16, 32, 48, 16, 64, 32, 16, 32, 8, 16, 48, 24), (32, 64, 
 
 @dataclass(slots=True)
 class Accumulator:
-    """A chain of values that is one accumulator: its current value and what it is multiplied from."""
+    """A chain of values that is one accumulator: its current value and what it is multiplied from; `deep` allows more ways to write and
+    read it."""
 
     var: Var
     shape: Shape
     dtype: DType
     k: int
+    deep: bool = False
 
     @property
     def rank(self) -> int:
@@ -43,14 +48,14 @@ class Accumulator:
 def random_accumulators(source: Source, deep: bool = False) -> Program:
     """A program of one function; `deep` lets accumulators have batch dims."""
     b = Builder(source, 0)
-    accs = [_created(b, deep) for _ in range(b.choose((1, 1, 2, 3)))]
+    accs = [_created(b, deep) for _ in range(b.choose((1, 1, 1, 2) if deep else (1, 1, 2, 3)))]
     for acc in accs:
         if b.chance(60):
             acc.var = product(b, acc, TRUE)
-    for _ in range(b.choose((1, 2, 3))):
+    for _ in range(b.choose((1, 1, 1, 2) if deep else (1, 2, 3))):
         _work(b, accs, b.choose((1, 2, 3, 0)))
     for acc in accs:
-        for _ in range(b.choose((1, 2, 1, 3))):
+        for _ in range(b.choose((1, 1, 1, 2) if deep else (1, 2, 1, 3))):
             drain(b, acc)
     if not memory.outputs(b):
         memory.store(b, accs[0].var)
@@ -73,7 +78,10 @@ def _created(b: Builder, deep: bool) -> Accumulator:
     kwargs = {"dtype": held.value, "target_memory": "Acc"}
     var = b.call("tile.create", [shape], "acc", **kwargs)
     assert var is not None, "an accumulator is created"
-    return Accumulator(var, shape, dtype, b.choose(_K))
+    acc = Accumulator(var, shape, dtype, b.choose(_K), deep)
+    if deep and b.chance(20):
+        acc.var = product(b, acc, None, new=True)
+    return acc
 
 
 # ---- statements --------------------------------------------------------------------------------------------
@@ -121,11 +129,14 @@ def _loop(b: Builder, accs: list[Accumulator], depth: int) -> None:
 def _branch(b: Builder, acc: Accumulator) -> None:
     """Both arms hand on the accumulator, one of them untouched sometimes, or one without what was there before."""
     cond, before = control.condition(b), acc.var
+    starts = b.below(4) if acc.deep else 2
     arms = []
     for arm in range(2):
         with b.block() as frame:
             acc.var = before
-            if arm == 0 or b.chance(70):
+            if arm == starts:
+                acc.var = product(b, acc, None, new=True)
+            elif arm == 0 or starts == 0 or b.chance(70):
                 _update(b, acc, TRUE if arm == 0 and b.chance(50) else None)
             frame.block.append(Yield((acc.var,)))
             arms.append(tuple(frame.block))
@@ -134,7 +145,8 @@ def _branch(b: Builder, acc: Accumulator) -> None:
 
 
 def _update(b: Builder, acc: Accumulator, first: Expr | None) -> None:
-    acc.var = windowed(b, acc, first) if acc.rank == 2 and b.chance(70) else product(b, acc, first)
+    share = 70 if acc.rank == 2 else 15 * acc.deep
+    acc.var = windowed(b, acc, first) if b.chance(share) else product(b, acc, first)
 
 
 # ---- products ----------------------------------------------------------------------------------------------
@@ -145,17 +157,21 @@ def predicate(b: Builder) -> Expr | None:
     return b.choose((None, None, control.condition(b), TRUE)) if b.chance(60) else None
 
 
-def product(b: Builder, acc: Accumulator, first: Expr | None, target: Var | None = None) -> Var:
-    """A product onto the accumulator or onto a window of it; a batched factor has batch dims 1 sometimes, and none where both have the
-    others."""
+def product(b: Builder, acc: Accumulator, first: Expr | None, target: Var | None = None, new: bool = False) -> Var:
+    """A product onto the accumulator, or onto a window of it, or one that is a `new` accumulator; a batched factor has batch dims 1
+    sometimes, and none where both have the others."""
     into = target or acc.var
     *batch, rows, columns = shape_of(into)
     lead = [tuple(batch), tuple(batch)]
     if batch and b.chance(30):
         lead[b.below(2)] = tuple(1 for _ in batch) if b.chance(60) else ()
-    few = not batch and b.chance(6)
+    few = (acc.deep or not batch) and not new and b.chance(6)
     left = _factor(b, (*lead[0], rows, acc.k), acc.dtype, b.extent(rows) if few else index(rows))
     right = _factor(b, (*lead[1], acc.k, columns), acc.dtype, index(acc.k))
+    if new:
+        made = b.call("tile.batch_matmul" if batch else "tile.matmul", [left, right], "m")
+        assert made is not None, "a product takes its factors"
+        return made
     init = first if first is not None else predicate(b)
     op = "tile.batch_matmul_acc" if batch else "tile.matmul_acc"
     made = b.call(op, [into, left, right, *([init] if init is not None else [])], "m")
@@ -184,9 +200,14 @@ def windowed(b: Builder, acc: Accumulator, first: Expr | None) -> Var:
     return result
 
 
-def _window(b: Builder, shape: Shape) -> tuple[Shape, tuple[Expr, Expr]]:
-    """Shape and offsets of a window: full height mostly, some rows, one column of blocks, or anywhere."""
-    rows, columns = shape
+def _window(b: Builder, shape: Shape) -> tuple[Shape, tuple[Expr, ...]]:
+    """Shape and offsets of a window: full height mostly, some rows, one column of blocks, or anywhere; of a batch, a page or a part of
+    its columns."""
+    *batch, rows, columns = shape
+    if batch:
+        part = b.choose([columns, columns, *(n for n in (16, 32) if columns % n == 0)])
+        at = (*(offset(b, n, 1) for n in batch), index(0), offset(b, columns // part, part))
+        return (*(1 for _ in batch), rows, part), at
     blocks = (8,) if b.chance(6) else (32, 16, 64, 48, 24)
     part = b.choose([n for n in blocks if columns % n == 0])
     band = b.choose([n for n in (*blocks, 8) if rows % n == 0][:2])
@@ -240,4 +261,6 @@ def drain(b: Builder, acc: Accumulator) -> None:
             value = b.call("tile.slice", [acc.var, shape, offsets], "d")
     if value is not None and tile(value).memory is Memory.ACC and b.chance(20):
         value = b.call("tile.move", [value], "v", target_memory=b.choose(("Vec", "Mat")))
+    if value is not None and acc.deep and tile(value).memory is Memory.VEC and b.chance(70):
+        value = b.call("tile.muls", [value, b.constant(tile(value).dtype)], "e") or value
     memory.store(b, value if value is not None else acc.var)

@@ -64,13 +64,9 @@ def check(program: Program) -> Outcome:
     try:
         result = optimize(program, validate=False)
     except Refused as refused:
-        found = [d for d in refused.diagnostics if d.severity is Severity.ERROR]
-        for d in found:
-            if not (d.code.startswith("L") or d.code in REFUSALS):
-                raise Failure(d.code, str(d)) from refused
-        return Outcome(tuple(dict.fromkeys(d.code for d in found)), str(found[0]))
+        return refusal(refused)
     after = result.program
-    _legal(program, after)
+    legal(program, after)
     out = write_program(after)
     _same(read_program(out), after, "round-trip")
     _cost(program, after, result.stats["cost"])
@@ -87,12 +83,22 @@ def check(program: Program) -> Outcome:
     return Outcome(changed=changed, ran=ran)
 
 
+def refusal(refused: Refused) -> Outcome:
+    """A refusal as an outcome; raises `Failure` where its reasons are not about what can be lowered."""
+    found = [d for d in refused.diagnostics if d.severity is Severity.ERROR]
+    for d in found:
+        if not (d.code.startswith("L") or d.code in REFUSALS):
+            raise Failure(d.code, str(d)) from refused
+    return Outcome(tuple(dict.fromkeys(d.code for d in found)), str(found[0]))
+
+
 def _same(read: Program, program: Program, kind: str) -> None:
     if read != program:
         raise Failure(kind, "the program read back differs")
 
 
-def _legal(before: Program, after: Program) -> None:
+def legal(before: Program, after: Program) -> None:
+    """Raises `Failure` where a result is no legal 2-D program, or where what is no in-core function was changed."""
     errors = accepted(after)
     for old, f in zip(before.functions, after.functions, strict=True):
         if f.in_core:

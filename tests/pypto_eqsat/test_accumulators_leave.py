@@ -43,6 +43,17 @@ def test_an_author_may_rely_on_what_is_not_documented_and_is_warned() -> None:
     assert {(d.code, d.severity) for d in result.diagnostics} == {("V303", Severity.WARNING)}
 
 
+def test_an_author_of_batches_may_rely_on_it_too() -> None:
+    """Products of 12 rows onto pages of 16 that were written before."""
+    factors = [load("a", "x", [0, 0, 0], [2, 16, 16], memory="Mat"), load("b", "y", [0, 0, 0], [2, 16, 32], memory="Mat")]
+    few = load("c", "x", [0, 0, 0], [2, 16, 16], [2, 12, 16], memory="Mat")
+    body = [*factors, few, let("m", "tile.batch_matmul", "a", "b"), let("n", "tile.batch_matmul_acc", "m", "c", "b")]
+    params = [tensor("x", 2, 16, 16, dtype="FP16"), tensor("y", 2, 16, 32, dtype="FP16"), out("out", 2, 16, 32)]
+    result = optimize(incore(params, [*body, store("o", "n", [0, 0, 0], "out"), ret("o")]))
+    assert {(d.code, d.severity) for d in result.diagnostics} == {("V303", Severity.WARNING)}
+    assert result.stats["validated"]["equal"]
+
+
 def test_warnings_of_a_function_stay_when_another_one_is_lowered() -> None:
     """The rules leave the accumulator alone and lower the N-D tile of the second function."""
     shape = [2, 4, 8]
