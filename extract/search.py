@@ -69,10 +69,12 @@ class _Search:
         self.loads = [load.values for load in problem.loads]
         self.weights = [weight(*item) for item in zip(self.trips, self.loads, strict=True)]
         self.again = bool(problem.conditions.cuts or problem.conditions.rows)
-        for c, members in problem.by_class.items():
-            regions = {problem.candidates[i].region for i in members}
-            if len(regions) == 1:
-                columns = zip(*(problem.candidates[i].cycles.values for i in members), strict=True)
+        for c, indices in problem.by_class.items():
+            members = [problem.candidates[i] for i in indices]
+            regions = {k.region for k in members}
+            # a form is a candidate of its handover: it costs something there, and nothing again as a form
+            if len(regions) == 1 and all(k.c == c for k in members):
+                columns = zip(*(k.cycles.values for k in members), strict=True)
                 self.least[c] = (regions.pop(), tuple(map(min, columns)))
         self.open = list(reversed(problem.roots))
         self.step()
@@ -94,7 +96,7 @@ class _Search:
         if found is None:
             self.musts[c] = frozenset((c,))
             members = [self.problem.candidates[i] for i in self.problem.by_class.get(c, ())]
-            reads = [frozenset(d.c for d in (*k.demands, *k.obligations)) for k in members]
+            reads = [frozenset((k.c, *(d.c for d in (*k.demands, *k.obligations)))) for k in members]
             common = frozenset.intersection(*reads) if reads else frozenset()
             found = self.musts[c] = frozenset((c,)).union(*(self.must(child) for child in sorted(common)))
         return found
