@@ -12,7 +12,7 @@ from math import prod
 from pypto_ir.expr import const_int, index
 from pypto_ir.linear import normalize
 from pypto_ir.regions import collapse_contiguous, merged_valid
-from pypto_ir.types import Dims, Memory, TileType, same_dim, tile_type
+from pypto_ir.types import Compact, Dims, Memory, TileType, same_dim, tile_type
 
 Shape = tuple[int, ...]
 
@@ -63,9 +63,11 @@ def whole(t: TileType) -> bool:
 
 def packs_columns(t: TileType) -> bool:
     """True for accumulators whose pages can stand side by side: the cube unit writes a page of whole 16 x 16 boxes of 4-byte elements at
-    full height, wherever its columns start (`spec/hardware.md` 4.4)."""
+    full height, wherever its columns start (`spec/hardware.md` 4.4). Not those whose rows lie as a product of fewer rows leaves them."""
     shape = t.static_shape
     if shape is None or t.rank <= 2 or t.memory is not Memory.ACC or t.memref is not None:
+        return False
+    if t.effective_view.compact is not Compact.NULL:
         return False
     return pages(shape) > 1 and whole(t) and t.dtype.bytes == 4 and shape[-2] % 16 == 0 and shape[-1] % 16 == 0
 

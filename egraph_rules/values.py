@@ -16,6 +16,7 @@ from egraph_rules.buffers import Versions
 from egraph_rules.engine import Commands
 from egraph_rules.entries import Encoded, Entries
 from egraph_rules.loads import boxed, flat_view, natural, row_of
+from egraph_rules.narrowed import partly_written
 from egraph_rules.tables import FillEntry, LeafEntry, LoadEntry
 from pypto_ir.dtypes import DType
 from pypto_ir.expr import Binary, Expr, MakeTuple, Var, const_int, index
@@ -23,7 +24,7 @@ from pypto_ir.linear import normalize
 from pypto_ir.ops.registry import OpDef, Role, ShapeRule, Trait, find_op
 from pypto_ir.regions import collapse_contiguous, merged_valid
 from pypto_ir.stmt import Call, tuple_items
-from pypto_ir.types import Dims, Layout, Memory, TensorType, TileLayout, TileType, same_dims
+from pypto_ir.types import Compact, Dims, Layout, Memory, TensorType, TileLayout, TileType, same_dims
 
 #: rank-preserving ops that work on the collapse although they are declared as structure: each row keeps its own valid columns
 _ROW_LOCAL = frozenset({"tile.fillpad", "tile.fillpad_inplace"})
@@ -37,6 +38,8 @@ class Values(Entries):
         self._shapes: dict[forms.Shape, None] = {}
         #: values that come from ops on pages, which may have no flat form but one that is put together
         self.by_pages: set[str] = set()
+        #: accumulators whose rows lie as some product of fewer rows leaves them
+        self.partly = partly_written(out.function)
 
     def value(self, name: str) -> object:
         return self.commands.call("value", self.out.numbers[name])
@@ -51,6 +54,8 @@ class Values(Entries):
         c.set("value", number, term)
         if t.static_shape is None:
             return
+        if var.name in self.partly:
+            t = replace(t, view=replace(t.effective_view, compact=Compact.NORMAL))
         c.set("kind", c.call("value", number), self.kind(t))
         # carriers are asked for at once: a demand that travels from the stores upwards would take a round for every op on its way
         c.fact("Flat", c.call("value", number))

@@ -328,7 +328,7 @@ def _expected(graph: Graph) -> dict[int, tuple[TileType, bool]]:
 
 def _promised(made: TileType, wanted: TileType) -> TileType:
     """The type of a product as an N-D product promises it: fully valid, although cut operands leave rows or columns undefined."""
-    if made.memory is not Memory.ACC or not forms.whole(wanted) or not same_dims(made.shape, wanted.shape):
+    if made.memory is not Memory.ACC or forms.whole(made) or not forms.whole(wanted) or not same_dims(made.shape, wanted.shape):
         return made
     return with_valid(tile_type(made.shape, made.dtype, made.memory, memref=made.memref), wanted.valid)
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 
 from egraph_rules.engine import Limits, Report, UnsoundRule
 from egraph_rules.graph import Graph, saturated
+from egraph_rules.narrowed import narrow_accumulators
 from egraph_rules.one_buffer import one_buffer
 from egraph_rules.row_windows import lift_row_windows
 from extract.allocate import Allocation
@@ -95,7 +96,15 @@ def lower(
             break
         result.function, result.cost, result.lower_bound = again.function, again.cost, again.lower_bound
         result.price, result.allocation, result.settled, result.limit = again.price, again.allocation, again.settled, again.limit
-    return result
+    narrow = narrow_accumulators(result.function)
+    return result if narrow is result.function else _narrowed(result, once(narrow))
+
+
+def _narrowed(wide: Lowered, narrow: Lowered) -> Lowered:
+    """What comes of a result with its accumulators narrowed, as the result of the same input."""
+    narrow.input_cost, narrow.changed, narrow.lower_bound = wide.input_cost, True, min(wide.lower_bound, narrow.lower_bound)
+    narrow.limit = narrow.limit or wide.limit
+    return narrow
 
 
 def _lower_once(

@@ -61,13 +61,17 @@ def policy_costs(program: Program, target: Target, default_trips: int) -> dict[s
 
 
 def _errors(program: Program, made: dict[str, Function], target: Target) -> dict[str, list[Diagnostic]]:
-    """What the verifiers hold against the functions that were made."""
+    """What the verifiers hold against a program of which functions were `made`; what an author relies on in the others is no error."""
     result: dict[str, list[Diagnostic]] = {}
     for d in verify_program(program):
         if d.severity is Severity.ERROR and d.place.function is not None:
             result.setdefault(d.place.function, []).append(d)
     for name, function in made.items():
         result.setdefault(name, []).extend([*linearity(function), *accumulators(function, target=target.name)])
+    for function in program.functions:
+        if function.name not in made:
+            wrong = [d for d in accumulators(function, target=target.name) if d.severity is Severity.ERROR]
+            result.setdefault(function.name, []).extend(wrong)
     return result
 
 

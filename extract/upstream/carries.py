@@ -15,18 +15,16 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from egraph_rules.encode import yielded
+from egraph_rules.narrowed import same_pitch
 from extract.upstream import ops
 from extract.upstream.routing import Routing
 from extract.upstream.state import State, tuple_of
 from extract.upstream.walk import Walk
-from pypto_ir.expr import Expr, Var, const_int, variables
+from pypto_ir.expr import Expr, Var, variables
 from pypto_ir.linear import provably_equal, provably_le
 from pypto_ir.ops.registry import type_of
 from pypto_ir.stmt import Assign, Call, Carry, Eval, For, Stmt, While, definitions, walk
 from pypto_ir.types import Dims, Memory, TileType, same_dims
-
-#: rows of a block of L0C
-_BLOCK = 16
 
 
 def narrowed(state: State, body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
@@ -47,7 +45,7 @@ def _wanted(c: Carry, y: Expr) -> Dims | None:
     carried, given, init = c.var.type, type_of(y), type_of(c.init)
     if not isinstance(carried, TileType) or not isinstance(given, TileType) or not isinstance(init, TileType):
         return None
-    if carried.rank != 2 or given.rank != 2 or given.memory is not Memory.ACC or _same_pitch(given):
+    if carried.rank != 2 or given.rank != 2 or given.memory is not Memory.ACC or same_pitch(given):
         return None
     extents = list(carried.valid)
     for axis in range(2):
@@ -56,14 +54,6 @@ def _wanted(c: Carry, y: Expr) -> Dims | None:
         if not provably_equal(old, new) and (fills or provably_le(new, init.valid[axis])):
             extents[axis] = new
     return None if same_dims(tuple(extents), carried.valid) else tuple(extents)
-
-
-def _same_pitch(t: TileType) -> bool:
-    """True where the valid rows of an accumulator lie at the pitch of all its rows."""
-    valid, rows = const_int(t.valid[0]), const_int(t.shape[0])
-    if provably_equal(t.valid[0], t.shape[0]):
-        return True
-    return rows == _BLOCK if valid is None else -(-valid // _BLOCK) * _BLOCK == rows
 
 
 class _Narrowing(Walk):

@@ -5,72 +5,15 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from helpers import Json, give, loop, main, scalar
-from upstream_support import calls, incore, let, lowered_as_upstream, mat, ops, out, ret, store, tensor, types
+from helpers import give, loop, main, scalar
+from upstream_support import calls, incore, let, lowered_as_upstream, ops, out, ret, store, tensor, types
 
 from pypto_eqsat.driver import optimize
 from pypto_ir.diagnostics import Refused
-from pypto_ir.stmt import Assign, For, Program, walk
+from pypto_ir.stmt import Assign, walk
 from pypto_ir.text import expr_text
-from pypto_ir.types import Compact, Memory, TileType
-
-
-def split_k(
-    shape: list[int], valid: Any = "v", *, memory: str = "Acc", alias: bool = False, again: bool = False, inside: bool = False
-) -> Program:
-    """A K loop over products of `valid` rows: the first step multiplies, every other one adds."""
-    rows, cols = shape[-2:]
-    lead = shape[:-2]
-    batched = "batch_" if lead else ""
-    zeros = [0] * len(lead)
-    region = [*lead, "w" if inside else valid, 64]
-    start: Json = let("z", "tile.create", shape, dtype="FP32", target_memory=memory)
-
-    def step(i: int, acc: str, result: str) -> list[Json]:
-        return [
-            *([{"let": f"w{i}" if i else "w", "expr": "v + 0 * k"}] if inside else []),
-            mat(f"a{i}", "x", [*zeros, 0, "k"], [*lead, rows, 64], region),
-            mat(f"b{i}", "y", [*zeros, "k", 0], [*lead, 64, cols]),
-            {
-                "if": "k == 0",
-                "then": [let(f"p{i}", f"tile.{batched}matmul", f"a{i}", f"b{i}"), give(f"p{i}")],
-                "else": [let(f"q{i}", f"tile.{batched}matmul_acc", acc, f"a{i}", f"b{i}"), give(f"q{i}")],
-                "results": [result],
-            },
-        ]
-
-    body: list[Json] = [start, *([{"let": "z2", "expr": "z"}] if alias else [])]
-    body.append(loop("k", [0, 128, 64], {"acc": "z2" if alias else "z"}, [*step(0, "acc", "n"), give("n")], ["r"]))
-    last = "r"
-    if again:
-        body.append(loop("k", [0, 128, 64], {"acc2": "r"}, [*step(1, "acc2", "n1"), give("n1")], ["r2"]))
-        body[-1]["for"] = "k2"
-        body[-1]["body"] = [_renamed(s) for s in body[-1]["body"]]
-        last = "r2"
-    return incore(
-        [
-            tensor("x", *lead, rows, 128, dtype="FP16"),
-            tensor("y", *lead, 128, cols, dtype="FP16"),
-            scalar("v", range=(1, rows)),
-            out("out_0", *shape),
-        ],
-        [*body, store("out_1", last, [0] * len(shape), "out_0"), ret("out_1")],
-    )
-
-
-def _renamed(value: Any) -> Any:
-    """The loop variable k as k2."""
-    if isinstance(value, dict):
-        return {key: _renamed(v) for key, v in value.items()}
-    if isinstance(value, list):
-        return [_renamed(v) for v in value]
-    return {"k": "k2", "k == 0": "k2 == 0", "v + 0 * k": "v + 0 * k2"}.get(value, value) if isinstance(value, str) else value
-
-
-def carried(p: Program) -> list[TileType]:
-    """The tiles that the loops of a function carry."""
-    found = [c.var.type for s in walk(main(p).body) if isinstance(s, For) for c in s.carries]
-    return [t for t in found if isinstance(t, TileType)]
+from pypto_ir.types import Compact, Memory
+from tests.carried_programs import carried, split_k
 
 
 def test_seed_is_declared_again_as_a_compact_box_of_the_valid_rows() -> None:
