@@ -10,6 +10,7 @@ from __future__ import annotations
 import importlib.machinery
 import importlib.util
 import sys
+import threading
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -27,12 +28,18 @@ RULE_FILES = ("language", "facts", "flatten", "pages", "slices", "products", "ac
 INDEX_FILES = ("index_language", "index_facts", "quotients")
 #: growth of the e-graph in one batch above which the next batch is shorter
 _FAST = 2.0
+_loading = threading.Lock()
 _RULES = Path(__file__).with_name("rules")
 
 
-@lru_cache(maxsize=1)
 def bindings() -> ModuleType:
     """egglog's compiled module, loaded without the package around it."""
+    with _loading:
+        return _loaded()
+
+
+@lru_cache(maxsize=1)
+def _loaded() -> ModuleType:
     name = "egglog.bindings"
     if name in sys.modules:
         return sys.modules[name]
@@ -274,7 +281,16 @@ def _kept(command: Any, file: str, without: frozenset[str]) -> bool:
     return file not in without and rule.name not in without
 
 
-@lru_cache(maxsize=8)
+class _Engines(threading.local):
+    """The engines of a thread: egglog lets nobody into an e-graph but the thread that made it."""
+
+    def __init__(self) -> None:
+        self.of = lru_cache(maxsize=8)(lambda without, files: Engine(without, files=files))
+
+
+_engines = _Engines()
+
+
 def engine(without: frozenset[str] = frozenset(), files: tuple[str, ...] = RULE_FILES) -> Engine:
-    """The engine of this process for a choice of rules."""
-    return Engine(without, files=files)
+    """The engine of this thread for a choice of rules."""
+    return _engines.of(without, files)

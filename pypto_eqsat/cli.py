@@ -17,6 +17,7 @@ from types import TracebackType
 from typing import Any, NoReturn
 
 from pypto_eqsat.files import UsageFault, abandon_output, say
+from pypto_eqsat.terminal import shown
 from pypto_ir.diagnostics import Diagnostic, Place, Refused, Severity, declare
 
 declare(X900="an internal fault was caught; nothing was written")
@@ -55,11 +56,12 @@ def _guarded(argv: Sequence[str] | None) -> int:
     except Exception as fault:
         if os.environ.get(DEBUG, "") not in ("", "0"):
             raise
-        report([_internal(fault)])
+        report([internal(fault)])
         return REFUSED
 
 
-def _internal(fault: Exception) -> Diagnostic:
+def internal(fault: Exception) -> Diagnostic:
+    """What is said of an exception that nobody expected."""
     what = f"{type(fault).__name__}: {fault}".split("\n")[0][:300]
     notes = "".join(f"; {note}" for note in getattr(fault, "__notes__", ()))
     message = f"internal fault in {_where(fault.__traceback__)}: {what}{notes}"
@@ -84,7 +86,7 @@ def report(diagnostics: Iterable[Diagnostic]) -> None:
     errors = sum(d.severity is Severity.ERROR for d in items)
     with contextlib.suppress(OSError, ValueError, AttributeError):
         for d in items:
-            sys.stderr.write(f"{d}\n")
+            sys.stderr.write(f"{shown(d, sys.stderr)}\n")
         if errors > 1:
             sys.stderr.write(f"{errors} errors\n")
         sys.stderr.flush()
@@ -124,9 +126,13 @@ def parser() -> argparse.ArgumentParser:
     commands = top.add_subparsers(metavar="COMMAND", required=True, parser_class=_Parser)
 
     optimize = commands.add_parser("optimize", help="lower a program", allow_abbrev=False)
-    optimize.add_argument("input", metavar="IN", help="program file, - for standard input")
-    optimize.add_argument("-o", "--output", metavar="OUT", default="-", help="where the result goes (default: standard output)")
-    optimize.add_argument("--target", metavar="NAME", help="compile for this target instead of the one that the program names")
+    optimize.add_argument("input", metavar="IN", help="program file, - for standard input, or a folder of program files")
+    optimize.add_argument(
+        "-o", "--output", metavar="OUT", default="-", help="where the result goes (default: standard output); for a folder, a folder"
+    )
+    optimize.add_argument(
+        "--target", metavar="NAME", help="compile for this target, a name or a .json file, instead of the one that the program names"
+    )
     optimize.add_argument("--time-limit", metavar="SECONDS", type=_seconds, help="stop searching after this time (exit code 3)")
     optimize.add_argument(
         "--choice-seconds", metavar="SECONDS", type=_seconds, help="time to choose in each function (default: 5, exit code 3)"
@@ -150,9 +156,15 @@ def parser() -> argparse.ArgumentParser:
         default=[],
         help="leave out a rewrite rule or a whole rule file, for experiments; may be given several times",
     )
+    optimize.add_argument("-q", "--quiet", action="store_true", help="errors only")
     optimize.add_argument("--stats", metavar="FILE", help="write cost, bounds, times and what was validated as JSON")
     optimize.add_argument("--no-validate", action="store_true", help="do not interpret input and output to compare them")
     optimize.add_argument("--validate-seconds", metavar="SECONDS", type=_seconds, help="time for that comparison (default: 0.25)")
+    many = optimize.add_argument_group("many programs", "where IN is a folder")
+    many.add_argument("--jobs", metavar="N", type=_count, help="processes (default: one for each processor)")
+    many.add_argument("--scheduler", metavar="ADDRESS", help="the Dask cluster that does the work, tcp://HOST:PORT (extra: dask)")
+    many.add_argument("--cache", metavar="DIR", help="where finished results are kept (default: OUT/.pypto-eqsat)")
+    many.add_argument("--no-cache", action="store_true", help="neither use finished results nor keep them")
     optimize.set_defaults(command=_command("optimize"))
 
     convert = commands.add_parser("convert", help="write a program in the other form, JSON or printed", allow_abbrev=False)

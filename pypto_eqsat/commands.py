@@ -7,13 +7,12 @@ output paths before it works, and writes them when all of the work is done.
 from __future__ import annotations
 
 import argparse
-import difflib
 import hashlib
 import json
+import os
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import Any
 
 from pypto_eqsat.cli import DONE, LIMIT, REFUSED, report
 from pypto_eqsat.files import (
@@ -25,6 +24,7 @@ from pypto_eqsat.files import (
     say,
     write_atomically,
 )
+from pypto_eqsat.options import options_of, unknown_name
 from pypto_ir.diagnostics import Diagnostic, Refused, Severity
 from pypto_ir.formats import JSON, TEXT, Document, format_of_path, read_document, write_as
 from pypto_ir.stmt import Program, walk
@@ -53,10 +53,6 @@ class Source:
             raise Refused(self.located(refused.diagnostics)) from None
 
 
-#: seconds that a command compares input and output by runs; the library's own default is the shortest that runs everything once
-VALIDATE_SECONDS = 0.25
-
-
 def load(path: str) -> Source:
     """The program of a file or of standard input, in either form, not verified yet; what its reader warns of
     is printed."""
@@ -81,10 +77,14 @@ def load_verified(path: str) -> Source:
 
 
 def optimize(arguments: argparse.Namespace) -> int:
+    if os.path.isdir(arguments.input):
+        from pypto_eqsat.batch.command import optimize_folder
+
+        return optimize_folder(arguments)
     output, stats = arguments.output, arguments.stats
     if stats is not None and stats == output:
         raise UsageFault("U001", "the result and --stats go to the same place", stats, "give --stats another file")
-    target = _target(arguments.target)
+    options = options_of(arguments)
     check_writable(output)
     if stats is not None:
         check_writable(stats)
@@ -92,26 +92,8 @@ def optimize(arguments: argparse.Namespace) -> int:
 
     from pypto_eqsat.driver import optimize as optimize_program
 
-    options: dict[str, Any] = {
-        "target": target,
-        "time_limit": arguments.time_limit,
-        "node_limit": arguments.node_limit,
-        "memory_limit": arguments.memory_limit,
-        "validate": not arguments.no_validate,
-        "policy": arguments.policy,
-        "policy_cost": stats is not None,
-    }
-    options["without_rules"] = _without(arguments.without_rule)
-    if arguments.choice_seconds is not None:
-        options["choice_seconds"] = arguments.choice_seconds
-    if arguments.mx_stores:
-        options["mx_stores"] = True
-    if arguments.stage is not None:
-        options["stages"] = (arguments.stage,)
-    seconds = arguments.validate_seconds
-    options["validate_seconds"] = VALIDATE_SECONDS if seconds is None else seconds
     with source.locating(), reproducing(source.program):
-        result = optimize_program(source.program, **options)
+        result = optimize_program(source.program, **options.keywords(), policy_cost=stats is not None)
     report(source.located(result.diagnostics))
     format = format_of_path(output) or source.document.format
     write_atomically(output, write_as(result.program, format).encode())
@@ -151,31 +133,6 @@ def convert(arguments: argparse.Namespace) -> int:
     format = arguments.to or format_of_path(output) or other
     write_atomically(output, write_as(source.program, format).encode())
     return DONE
-
-
-def _without(names: list[str]) -> frozenset[str]:
-    from egraph_rules.catalogue import UnknownRule, parts_of
-
-    try:
-        return parts_of(names)
-    except UnknownRule as fault:
-        raise _unknown("rule or rule file", fault.name, fault.known) from None
-
-
-def _target(name: str | None) -> str | None:
-    from pypto_ir.json_reader import TARGETS
-
-    if name is not None and name not in TARGETS:
-        raise _unknown("target", name, TARGETS)
-    return name
-
-
-def _unknown(what: str, name: str, known: Any) -> UsageFault:
-    names = list(known)
-    close = difflib.get_close_matches(name[:60], names, 1)
-    listed = ", ".join(names[:20]) + (", .." if len(names) > 20 else "")
-    help = f"did you mean {close[0]}?" if close else f"known: {listed}"
-    return UsageFault("U004", f"the {what} {name!r} is not known", None, help)
 
 
 def check(arguments: argparse.Namespace) -> int:
@@ -232,7 +189,7 @@ def rules(arguments: argparse.Namespace) -> int:
     known = sorted(all_rules(), key=lambda rule: str(rule.name))
     chosen = [r for r in known if wanted is None or wanted in (r.name, *r.parts) or r.name.startswith(f"{wanted.rstrip('.')}.")]
     if not chosen:
-        raise _unknown("rule", wanted, [r.name for r in known])
+        raise unknown_name("rule", wanted, [r.name for r in known])
     fields = ("name", "ruleset", "equation", "condition", "counterexample")
     rows = [{key: getattr(rule, key) for key in fields} for rule in chosen]
     if arguments.json:

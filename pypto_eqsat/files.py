@@ -1,8 +1,9 @@
 """Reading input and writing output, so that a file is either whole or as it was before.
 
-`write_atomically("out.json", data)` writes `.out.json.4711.tmp` beside it and renames that; devices and pipes
-are written directly, `-` is a standard stream. What the user has to mend is raised as `UsageFault`: a
-diagnostic with a U-code, which ends the process with exit code 2.
+`write_atomically("out.json", data)` writes a file without a name, which becomes `out.json` when all of it is on the disk; where the file
+system has no such files, it is called `.out.json.4711.tmp` until then. So a process that is killed at any moment leaves the old file or
+the new one, and no part of one. Devices and pipes are written directly, `-` is a standard stream. What the user has to mend is raised as
+`UsageFault`: a diagnostic with a U-code, which ends the process with exit code 2.
 """
 
 from __future__ import annotations
@@ -85,28 +86,56 @@ def write_atomically(path: str, data: bytes) -> None:
     if path == STANDARD:
         _write_stream(data)
         return
-    temporary = ""
     try:
         target = os.path.realpath(path)
-        temporary = _temporary(target)
         if _is_special(target):
             with open(target, "wb") as device:
                 device.write(data)
-            return
-        mode = stat.S_IMODE(os.stat(target).st_mode) if os.path.exists(target) else None
-        with open(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666), "wb") as file:
+        else:
+            _replace(target, data)
+    except (OSError, ValueError) as fault:
+        raise UsageFault("U003", f"cannot be written: {_reason(fault)}", path) from None
+
+
+def _replace(target: str, data: bytes) -> None:
+    """Put a file in the place of another, or of none, in one step."""
+    mode = stat.S_IMODE(os.stat(target).st_mode) if os.path.exists(target) else None
+    temporary = _temporary(target)
+    try:
+        handle, named = _open_new(target, temporary)
+        with open(handle, "wb") as file:
             file.write(data)
             file.flush()
             if mode is not None:
                 os.fchmod(file.fileno(), mode)
             os.fsync(file.fileno())
+            if not named:
+                # the descriptor of a folder, ignored beside an absolute path, is what makes Python follow the link to the file
+                os.link(f"/proc/self/fd/{file.fileno()}", temporary, src_dir_fd=file.fileno(), follow_symlinks=True)
         os.replace(temporary, target)
-    except BaseException as fault:
-        if os.path.lexists(temporary):
+    except BaseException:
+        with contextlib.suppress(OSError, ValueError):
             os.unlink(temporary)
-        if isinstance(fault, OSError | ValueError):
-            raise UsageFault("U003", f"cannot be written: {_reason(fault)}", path) from None
         raise
+
+
+def _open_new(target: str, temporary: str) -> tuple[int, bool]:
+    """A new file in the folder of `target`, open for writing, and whether it is called `temporary` or has no name yet."""
+    flag = getattr(os, "O_TMPFILE", 0)
+    if flag and os.path.isdir("/proc/self/fd"):
+        with contextlib.suppress(OSError):  # not every file system has files without names
+            return os.open(os.path.dirname(target) or ".", os.O_WRONLY | flag, 0o666), False
+    return os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666), True
+
+
+def make_folder(path: str) -> None:
+    """Make a folder and those around it where they are not there yet. Raises `UsageFault` (U003) where it cannot be made or written."""
+    try:
+        os.makedirs(path, exist_ok=True)
+    except (OSError, ValueError) as fault:
+        raise UsageFault("U003", f"cannot be made: {_reason(fault)}", path) from None
+    if not os.access(path, os.W_OK | os.X_OK):
+        raise UsageFault("U003", "cannot be written: it is write-protected", path)
 
 
 def say(text: str) -> None:

@@ -15,7 +15,7 @@ import os
 import zlib
 from typing import Any
 
-from pypto_eqsat.files import UsageFault, say, write_atomically
+from pypto_eqsat.files import UsageFault, make_folder, say, write_atomically
 from pypto_ir.diagnostics import Diagnostic, Place, Refused
 from pypto_ir.stmt import Function, Program
 
@@ -29,7 +29,7 @@ def run_function(program: Program, arguments: argparse.Namespace) -> int:
     function = _chosen(program, arguments.function)
     inputs = dict(_input(text) for text in arguments.inputs)
     if arguments.save is not None:
-        _make_folder(arguments.save)
+        make_folder(arguments.save)
     try:
         mode = "l0c" if arguments.l0c else "buffer" if arguments.buffer else "value"
         outcome = run(program, function.name, inputs, seed=arguments.seed, mode=mode)
@@ -136,15 +136,6 @@ def _written(buffer: Any) -> str | None:
         return None
     count = f"{written} of {buffer.size} elements of {buffer.dtype.value} written"
     return f"{count}, checksum {checksum:08x}, {undefined} undefined"
-
-
-def _make_folder(path: str) -> None:
-    try:
-        os.makedirs(path, exist_ok=True)
-    except OSError as fault:
-        raise UsageFault("U003", f"cannot be made: {(fault.strerror or str(fault)).lower()}", path) from None
-    if not os.access(path, os.W_OK):
-        raise UsageFault("U003", "cannot be written: it is write-protected", path)
 
 
 def _save(folder: str | None, name: str, value: Any) -> None:

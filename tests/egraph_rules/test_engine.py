@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -140,3 +141,14 @@ def test_frozen_rows_are_the_same_in_processes_with_other_hash_seeds() -> None:
         command = [sys.executable, "-c", _PRINT, str(HERE), str(HERE.parents[1])]
         outputs.append(subprocess.run(command, env=environment, capture_output=True, text=True, check=True).stdout)
     assert outputs[0] == outputs[1] == outputs[2] and len(outputs[0].split()) > 30
+
+
+def test_every_thread_has_engines_of_its_own() -> None:
+    """An e-graph may be entered by the thread alone that made it."""
+
+    def size() -> int:
+        return saturated(chain(4)).node_count
+
+    with ThreadPoolExecutor(1) as pool:
+        assert pool.submit(lambda: id(engine())).result() != id(engine())
+        assert pool.submit(size).result() == size() == pool.submit(size).result()
