@@ -22,6 +22,8 @@ from typing import Any
 
 from egraph_rules.resident import exceeds
 
+#: the distribution whose bindings these are
+LIBRARY = "egglog"
 #: rule files in the order they are loaded; each but the first is a ruleset of its name, the second that of facts
 RULE_FILES = ("language", "facts", "flatten", "pages", "slices", "products", "accumulators")
 #: those of index expressions, in an e-graph of their own

@@ -11,9 +11,11 @@ from functools import lru_cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
+from egraph_rules.engine import LIBRARY
+
 PACKAGES = ("pypto_ir", "egraph_rules", "extract", "pypto_eqsat")
 #: libraries whose version may change a result: what saturates, what chooses, what interprets
-LIBRARIES = ("egglog", "ortools", "numpy", "ml_dtypes")
+LIBRARIES = (LIBRARY, "ortools", "numpy", "ml_dtypes")
 _SUFFIXES = (".py", ".egg", ".json")
 
 
