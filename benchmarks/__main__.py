@@ -11,6 +11,8 @@ COMMANDS = {
     "fuzz_index": "index facts of random programs against all values of small ranges",
     "extractors": "the extractor on public and generated e-graphs, written to docs/performance.md",
     "ablate": "kernels with rules left out: table, CSV and plot",
+    "policy": "the cheapest programs beside upstream's: table, CSV and plot, written to docs/performance.md",
+    "batch": "many programs in processes: throughput, memory, bytes, written to docs/performance.md",
     "docs": "the parts of docs/ that are made from the code",
 }
 

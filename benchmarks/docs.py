@@ -1,6 +1,6 @@
-"""Parts of pages that are made from the code: every rewrite rule, every code of a diagnostic, every module.
+"""Parts of pages that are made from the code: every rewrite rule, every op, every code of a diagnostic, every module.
 
-python -m benchmarks docs            writes docs/rules.md, docs/diagnostics.md and docs/architecture.md
+python -m benchmarks docs            writes docs/rules.md, docs/ops.md, docs/diagnostics.md and docs/architecture.md
 python -m benchmarks docs --check    exit code 1 where they are out of date
 """
 
@@ -14,6 +14,7 @@ from itertools import groupby
 from pkgutil import walk_packages
 
 from benchmarks.pages import DOCS, generated, replaced
+from pypto_ir.ops.registry import OpDef
 
 PACKAGES = ("pypto_ir", "egraph_rules", "extract", "pypto_eqsat")
 _FAMILIES = {
@@ -44,6 +45,28 @@ def rules_text() -> str:
             lines += [f"### {rule.name}", "", "```text", rule.equation, "```", ""]
             lines += [f"- when: {rule.condition}", f"- guards against: {rule.counterexample}", ""]
     return "\n".join(lines)
+
+
+def ops_text() -> str:
+    """Every declared op by name space: operands, keyword arguments, and what rules know of it."""
+    from pypto_ir.ops.registry import all_ops
+
+    lines: list[str] = []
+    for space, members in groupby(all_ops(), key=lambda op: op.name.partition(".")[0]):
+        lines += [f"## {space}", "", "| op | operands | keyword arguments | trait | about |", "|---|---|---|---|---|"]
+        lines += [_op_row(op) for op in members]
+        lines.append("")
+    return "\n".join(lines)
+
+
+def _op_row(op: OpDef) -> str:
+    operands = ", ".join(f"[{o.name}]" if o.optional else o.name for o in op.operands) + (", .." if op.variadic else "")
+    kwargs = ", ".join(f"{k.name}{'' if k.required else '?'}" for k in op.kwargs) + (" .." if op.open else "")
+    about = [op.doc] if op.doc else []
+    about += [f"writes {', '.join(op.operands[i].name for i in op.writes)} in place"] if op.writes else []
+    about += [f"pages by `{op.page_op}`"] if op.page_op else []
+    about += ["ordered against everything"] if op.barrier else []
+    return f"| `{op.name}` | {_cell(operands)} | {_cell(kwargs)} | {op.trait.value} | {_cell('; '.join(about))} |"
 
 
 def diagnostics_text() -> str:
@@ -84,6 +107,7 @@ def _cell(text: str) -> str:
 #: page -> (marker of its generated part, what the part should be)
 PAGES = {
     "rules.md": ("rules", rules_text),
+    "ops.md": ("ops", ops_text),
     "diagnostics.md": ("codes", diagnostics_text),
     "architecture.md": ("modules", modules_text),
 }

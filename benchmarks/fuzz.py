@@ -23,9 +23,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pypto_ir.json_writer import write_program
+from pypto_ir.reducing import reduced
 from pypto_ir.stmt import Program
 from tests.generators import Failure, Outcome, check, check_accumulators, random_accumulators, random_program
-from tests.generators.reduce import reduced
 
 #: seeds that one task checks
 CHUNK = 50

@@ -283,11 +283,18 @@ def _kept(command: Any, file: str, without: frozenset[str]) -> bool:
     return file not in without and rule.name not in without
 
 
+def _made(without: frozenset[str], files: tuple[str, ...], more: tuple[tuple[str, str], ...]) -> Engine:
+    texts = {name: f"{rule_text(name)}\n{text}" for name, text in more if name in files}
+    return Engine(without, texts, files)
+
+
 class _Engines(threading.local):
-    """The engines of a thread: egglog lets nobody into an e-graph but the thread that made it."""
+    """The engines of a thread: egglog lets nobody into an e-graph but the thread that made it. `more` are rules beside those of the
+    files, as (file, text)."""
 
     def __init__(self) -> None:
-        self.of = lru_cache(maxsize=8)(lambda without, files: Engine(without, files=files))
+        self.more: tuple[tuple[str, str], ...] = ()
+        self.of = lru_cache(maxsize=8)(_made)
 
 
 _engines = _Engines()
@@ -295,4 +302,17 @@ _engines = _Engines()
 
 def engine(without: frozenset[str] = frozenset(), files: tuple[str, ...] = RULE_FILES) -> Engine:
     """The engine of this thread for a choice of rules."""
-    return _engines.of(without, files)
+    return _engines.of(without, files, _engines.more)
+
+
+@contextmanager
+def more_rules(file: str, text: str) -> Iterator[None]:
+    """Inside, functions are saturated in this thread with more rules at the end of a rule file, as if they stood there: for trying a rule
+    before it is added. Raises egglog's error where the text is wrong, when a function is saturated."""
+    before = _engines.more
+    held = dict(before)
+    _engines.more = tuple(sorted({**held, file: f"{held.get(file, '')}\n{text}"}.items()))
+    try:
+        yield
+    finally:
+        _engines.more = before

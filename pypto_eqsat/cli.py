@@ -17,7 +17,9 @@ from types import TracebackType
 from typing import Any, NoReturn
 
 from pypto_eqsat.files import UsageFault, abandon_output, say
-from pypto_eqsat.terminal import shown
+from pypto_eqsat.manual import Formatter, complete, overview
+from pypto_eqsat.search_options import add_diff, add_folder_options, add_reduce, add_search_options, seconds
+from pypto_eqsat.terminal import be_quiet, is_quiet, shown
 from pypto_ir.diagnostics import Diagnostic, Place, Refused, Severity, declare
 
 declare(X900="an internal fault was caught; nothing was written")
@@ -39,6 +41,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _guarded(argv: Sequence[str] | None) -> int:
     try:
         arguments = parser().parse_args(argv)
+        be_quiet(getattr(arguments, "quiet", False))
         command: Any = arguments.command
         return int(command(arguments))
     except SystemExit as end:  # --help, --version and wrong usage
@@ -53,14 +56,24 @@ def _guarded(argv: Sequence[str] | None) -> int:
         raise
     except KeyboardInterrupt:
         return INTERRUPTED
-    except Exception as fault:
-        if os.environ.get(DEBUG, "") not in ("", "0"):
+    except BaseException as fault:
+        if debugging() or not unexpected(fault):
             raise
         report([internal(fault)])
         return REFUSED
 
 
-def internal(fault: Exception) -> Diagnostic:
+def debugging() -> bool:
+    """Whether an internal fault shall end in a traceback."""
+    return os.environ.get(DEBUG, "") not in ("", "0")
+
+
+def unexpected(fault: BaseException) -> bool:
+    """Whether an exception is a fault inside: also what a library of Rust raises where it panics, which is no `Exception`."""
+    return isinstance(fault, Exception) or type(fault).__name__ == "PanicException"
+
+
+def internal(fault: BaseException) -> Diagnostic:
     """What is said of an exception that nobody expected."""
     what = f"{type(fault).__name__}: {fault}".split("\n")[0][:300]
     notes = "".join(f"; {note}" for note in getattr(fault, "__notes__", ()))
@@ -82,7 +95,7 @@ def _where(trace: TracebackType | None) -> str:
 
 def report(diagnostics: Iterable[Diagnostic]) -> None:
     """Print diagnostics to standard error, and how many errors there are where they are several."""
-    items = list(diagnostics)
+    items = [d for d in diagnostics if d.severity is Severity.ERROR or not is_quiet()]
     errors = sum(d.severity is Severity.ERROR for d in items)
     with contextlib.suppress(OSError, ValueError, AttributeError):
         for d in items:
@@ -119,7 +132,8 @@ def parser() -> argparse.ArgumentParser:
     top = _Parser(
         prog="pypto-eqsat",
         description="Lowers N-D tile programs to the cheapest legal 2-D program, by equality saturation.",
-        epilog="Exit codes: 0 done, 1 refused with diagnostics, 2 usage or files, 3 a limit was hit.",
+        epilog=overview(),
+        formatter_class=Formatter,
         allow_abbrev=False,
     )
     top.add_argument("--version", action=_Version, nargs=0, help="print the version and exit")
@@ -130,41 +144,20 @@ def parser() -> argparse.ArgumentParser:
     optimize.add_argument(
         "-o", "--output", metavar="OUT", default="-", help="where the result goes (default: standard output); for a folder, a folder"
     )
-    optimize.add_argument(
-        "--target", metavar="NAME", help="compile for this target, a name or a .json file, instead of the one that the program names"
-    )
-    optimize.add_argument("--time-limit", metavar="SECONDS", type=_seconds, help="stop searching after this time (exit code 3)")
-    optimize.add_argument(
-        "--choice-seconds", metavar="SECONDS", type=_seconds, help="time to choose in each function (default: 5, exit code 3)"
-    )
-    optimize.add_argument("--node-limit", metavar="N", type=_count, help="e-nodes of a function (default: 2,000,000, exit code 3)")
-    optimize.add_argument("--memory-limit", metavar="MIB", type=_count, help="memory of the process while it searches (exit code 3)")
-    optimize.add_argument(
-        "--policy",
-        choices=("cheapest", "upstream"),
-        default="cheapest",
-        help="the program of least cost (default), or the one that PyPTO's hand-written passes give",
-    )
-    optimize.add_argument(
-        "--stage", choices=("flatten", "mx"), help="run one pass only: tiles to 2-D, or MX scales to boxes (default: both)"
-    )
-    optimize.add_argument("--mx-stores", action="store_true", help="let stores of whole FP8E8M0 boxes into MX scales pass")
-    optimize.add_argument(
-        "--without-rule",
-        metavar="NAME",
-        action="append",
-        default=[],
-        help="leave out a rewrite rule or a whole rule file, for experiments; may be given several times",
-    )
+    add_search_options(optimize)
+    optimize.add_argument("-v", "--verbose", action="store_true", help="say what is done, and what it gained")
     optimize.add_argument("-q", "--quiet", action="store_true", help="errors only")
     optimize.add_argument("--stats", metavar="FILE", help="write cost, bounds, times and what was validated as JSON")
-    optimize.add_argument("--no-validate", action="store_true", help="do not interpret input and output to compare them")
-    optimize.add_argument("--validate-seconds", metavar="SECONDS", type=_seconds, help="time for that comparison (default: 0.25)")
-    many = optimize.add_argument_group("many programs", "where IN is a folder")
-    many.add_argument("--jobs", metavar="N", type=_count, help="processes (default: one for each processor)")
-    many.add_argument("--scheduler", metavar="ADDRESS", help="the Dask cluster that does the work, tcp://HOST:PORT (extra: dask)")
-    many.add_argument("--cache", metavar="DIR", help="where finished results are kept (default: OUT/.pypto-eqsat)")
-    many.add_argument("--no-cache", action="store_true", help="neither use finished results nor keep them")
+    optimize.add_argument("--timing", action="store_true", help="say how long each phase took")
+    optimize.add_argument(
+        "--print-after",
+        metavar="PHASE",
+        choices=("read", "flatten", "mx", "all"),
+        action="append",
+        default=[],
+        help="print the program as it is after a phase, to standard error: read, flatten, mx or all",
+    )
+    add_folder_options(optimize)
     optimize.set_defaults(command=_command("optimize"))
 
     convert = commands.add_parser("convert", help="write a program in the other form, JSON or printed", allow_abbrev=False)
@@ -225,7 +218,7 @@ def parser() -> argparse.ArgumentParser:
     extract.add_argument(
         "--time-limit",
         metavar="SECONDS",
-        type=_seconds,
+        type=seconds,
         default=60.0,
         help="stop improving after this time (default: 60; exit code 3 where the choice is not proved best by then)",
     )
@@ -240,8 +233,17 @@ def parser() -> argparse.ArgumentParser:
     targets.add_argument("name", metavar="NAME", nargs="?", help="a target, or the path of a target file")
     targets.set_defaults(command=_command("targets"))
 
+    add_diff(commands).set_defaults(command=_command("diff"))
+    add_reduce(commands).set_defaults(command=_command("reduce"))
+
+    completion = commands.add_parser("completion", help="print a script that completes commands in a shell", allow_abbrev=False)
+    completion.add_argument("shell", metavar="SHELL", choices=("bash", "zsh", "fish"), help="bash, zsh or fish")
+    completion.set_defaults(command=_command("completion"))
+
     schema = commands.add_parser("schema", help="print the JSON Schema of program files", allow_abbrev=False)
     schema.set_defaults(command=_command("schema"))
+    for name, command in commands.choices.items():
+        complete(command, name)
     return top
 
 
@@ -253,20 +255,6 @@ def _command(name: str) -> Any:
         return result
 
     return command
-
-
-def _seconds(text: str) -> float:
-    value = float(text)
-    if not 0 < value < 1e9:
-        raise argparse.ArgumentTypeError(f"found {text}, allowed is a number of seconds above 0")
-    return value
-
-
-def _count(text: str) -> int:
-    value = int(text)
-    if not 0 < value < 2**31:
-        raise argparse.ArgumentTypeError(f"found {text}, allowed are 1 to 2**31 - 1")
-    return value
 
 
 def _seed(text: str) -> int:

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
-from pypto_eqsat.cli import DONE, LIMIT, REFUSED, report
+from pypto_eqsat.cli import DEBUG, DONE, LIMIT, REFUSED, debugging, internal, report, unexpected
 from pypto_eqsat.files import (
     STANDARD,
     UsageFault,
@@ -25,6 +25,7 @@ from pypto_eqsat.files import (
     write_atomically,
 )
 from pypto_eqsat.options import options_of, unknown_name
+from pypto_eqsat.watching import Watching
 from pypto_ir.diagnostics import Diagnostic, Refused, Severity
 from pypto_ir.formats import JSON, TEXT, Document, format_of_path, read_document, write_as
 from pypto_ir.stmt import Program, walk
@@ -92,37 +93,72 @@ def optimize(arguments: argparse.Namespace) -> int:
 
     from pypto_eqsat.driver import optimize as optimize_program
 
-    with source.locating(), reproducing(source.program):
-        result = optimize_program(source.program, **options.keywords(), policy_cost=stats is not None)
+    with Watching(arguments, source) as watching, source.locating(), reproducing(source.program):
+        result = optimize_program(source.program, **options.keywords(), policy_cost=stats is not None, watch=watching.watch)
     report(source.located(result.diagnostics))
     format = format_of_path(output) or source.document.format
     write_atomically(output, write_as(result.program, format).encode())
     if stats is not None:
         write_atomically(stats, (json.dumps(result.stats, indent=1, ensure_ascii=False) + "\n").encode())
+    watching.close(result)
     return LIMIT if result.limit_hit else DONE
 
 
 @contextmanager
 def reproducing(program: Program) -> Iterator[None]:
-    """Keep the program of a fault inside the optimiser (a diagnostic with an X-code) in a file of the current folder, named after its
-    content, and say where it is."""
+    """Keep the program of a fault inside the optimiser (a diagnostic with an X-code, or an exception that nobody expected) in a file of the
+    current folder, named after its content, and say where it is."""
     try:
         yield
     except Refused as refused:
         if not any(d.code.startswith("X") for d in refused.diagnostics):
             raise
-        from pypto_ir.json_writer import write_program
+        found = refused.diagnostics
+    except BaseException as fault:
+        if debugging() or not unexpected(fault):
+            raise
+        found = (internal(fault),)
+    else:
+        return
+    help = _reproducer(program)
+    raise Refused([replace(d, help=help) if d.code.startswith("X") else d for d in found]) from None
 
+
+def _reproducer(program: Program) -> str:
+    """Write the program of a fault; what to do with it."""
+    from pypto_ir.json_writer import write_program
+
+    report_it = f"this is a fault of the optimiser: please report it with the version and the traceback that {DEBUG}=1 shows"
+    try:
         data = write_program(program).encode()
         path = f"pypto-eqsat-{hashlib.sha256(data).hexdigest()[:12]}.json"
-        try:
-            check_writable(path)
-            write_atomically(path, data)
-            help = f"this is a fault of the optimiser: please report it with {path}, which holds the program"
-        except UsageFault as fault:
-            help = f"this is a fault of the optimiser: please report it with the program ({fault.diagnostic.message})"
-        found = [replace(d, help=help) if d.code.startswith("X") else d for d in refused.diagnostics]
-        raise Refused(found) from None
+        check_writable(path)
+        write_atomically(path, data)
+    except UsageFault as fault:
+        return f"{report_it}, and with the program ({fault.diagnostic.message})"
+    except Refused:
+        return f"{report_it}, and with the program"
+    return f"{report_it}, and with {path}, which holds the program; pypto-eqsat reduce makes it smaller"
+
+
+def diff(arguments: argparse.Namespace) -> int:
+    from pypto_eqsat.diff_command import diff_programs
+
+    return diff_programs(arguments)
+
+
+def reduce(arguments: argparse.Namespace) -> int:
+    from pypto_eqsat.reduce_command import reduce_program
+
+    return reduce_program(arguments)
+
+
+def completion(arguments: argparse.Namespace) -> int:
+    from pypto_eqsat.cli import parser
+    from pypto_eqsat.completion import script
+
+    say(script(parser(), arguments.shell))
+    return DONE
 
 
 def convert(arguments: argparse.Namespace) -> int:

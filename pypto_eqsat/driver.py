@@ -8,8 +8,9 @@ result.stats        costs, bounds, rule counts and times, ready for JSON
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from egraph_rules.buffers import aliased_params
 from egraph_rules.catalogue import parts_of, rule
@@ -42,6 +43,8 @@ declare(
 
 #: the passes, in the order in which they run: tiles to 2-D, then MX scales to boxes
 STAGES = ("flatten", "mx")
+#: what is told of a run: what is done next, or with a program the pass that is done
+Watch: TypeAlias = "Callable[[str, Program | None], None]"
 #: seconds that interpretation goes on for unless told otherwise; every changed function is run at least once, however short that is
 VALIDATE_SECONDS = 0.005
 
@@ -73,6 +76,7 @@ def optimize(
     policy_cost: bool = False,
     stages: tuple[str, ...] = STAGES,
     mx_stores: bool = False,
+    watch: Watch | None = None,
 ) -> Result:
     """Lower every InCore, AIC and AIV function to 2-D tiles at the least cost that the rules reach, or with the policy "upstream" as
     upstream's hand-written pass does; then bring MX scales into their physical form.
@@ -81,11 +85,13 @@ def optimize(
     choice in each function, `node_limit` the e-nodes of each, `memory_limit` the MiB that the process may hold. A limit that is hit is
     reported (W001, W002); the program is legal all the same. `without_rules` leaves out rules or rule files by name (`UnknownRule` is
     raised where there is none of that name), `policy_cost` tells what upstream's program costs. `stages` are the passes that run; where
-    both do, a program without MX scales is not stamped as blocked. `mx_stores` lets stores of whole boxes into scales pass. Raises
-    `Refused` with every reason where a function has no legal form, or where the result fails the verifier or computes other values than
-    the input: a wrong program never leaves.
+    both do, a program without MX scales is not stamped as blocked. `mx_stores` lets stores of whole boxes into scales pass. `watch`
+    is called with what is done next, and with the name of a pass and its program when it is done. Raises `Refused` with every reason where
+    a function has no legal form, or where the result fails the verifier or computes other values than the input: a wrong program never
+    leaves.
     """
     started = time.perf_counter()
+    watch = watch or _unwatched
     bag = Diagnostics()
     bag.extend(verify_program(program))
     bag.refuse_if_any()
@@ -98,19 +104,23 @@ def optimize(
         lowered = _as_upstream(program, machine, bag, default_trips)
     else:
         search = _Search(time_limit, node_limit, memory_limit, choice_seconds)
-        lowered = _lower_all(program, machine, bag, search, default_trips, parts_of(without_rules))
+        lowered = _lower_all(program, machine, bag, search, default_trips, parts_of(without_rules), watch)
     functions = tuple(lowered[f.name].function if f.name in lowered else f for f in program.functions)
     same = all(a is b for a, b in zip(functions, program.functions, strict=True))
     flat = output = program if same else replace(program, functions=functions)
     for item in lowered.values():
         for phase, spent in item.seconds.items():
             seconds[phase] = seconds.get(phase, 0.0) + spent
+    if flatten:
+        watch("flatten", flat)
     blocking = None
     if mx and (not flatten or holds_mx(flat)):
         begun = time.perf_counter()
+        watch("bringing scales into boxes", None)
         blocking = block(flat, program, policy=policy, stores=mx_stores)
         output, same = blocking.program, same and blocking.program is flat
         seconds["mx"] = time.perf_counter() - begun
+        watch("mx", output)
     begun = time.perf_counter()
     keep = flatten and _verify_accumulators(program, flat, machine.name, bag, relied=policy == "upstream")
     if not same:
@@ -119,6 +129,7 @@ def optimize(
     validated: dict[str, Any] | None = None
     if validate and not same:
         begun = time.perf_counter()
+        watch("comparing input and result", None)
         runs = [_compare(program, flat, validate_seconds, machine.name, keep)] if flat is not program else []
         validated = _validated([*runs, *([compared(flat, output, validate_seconds)] if output is not flat else [])])
         seconds["validate"] = time.perf_counter() - begun
@@ -135,6 +146,10 @@ def optimize(
     if blocking is not None:
         stats["rules_fired"] = dict(sorted({**stats["rules_fired"], **blocking.fired}.items()))
     return Result(output, {**stats, "mx": mx_stats(blocking)}, tuple(bag), limit_hit, lowered)
+
+
+def _unwatched(_: str, __: Program | None) -> None:
+    """Nobody watches."""
 
 
 class _Search:
@@ -158,7 +173,13 @@ class _Search:
 
 
 def _lower_all(
-    program: Program, machine: Target, bag: Diagnostics, search: _Search, default_trips: int, without: frozenset[str]
+    program: Program,
+    machine: Target,
+    bag: Diagnostics,
+    search: _Search,
+    default_trips: int,
+    without: frozenset[str],
+    watch: Watch,
 ) -> dict[str, Lowered]:
     """Every in-core function lowered; all refusals at once."""
     aliased = aliased_params(program)
@@ -166,6 +187,7 @@ def _lower_all(
     for function in program.functions:
         if not function.in_core or function.verbatim is not None:
             continue
+        watch(f"lowering {function.name}", None)
         limits, pairs = search.saturation(), aliased.get(function.name, ())
 
         def once(f: Function, limits: Limits = limits, pairs: Aliased = pairs) -> Lowered:

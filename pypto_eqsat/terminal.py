@@ -11,7 +11,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Self
 
 from pypto_ir.diagnostics import Diagnostic, Place, Severity
 
@@ -21,6 +21,23 @@ PATIENCE, PERIOD = 2.0, 0.2
 WIDEST = 160
 _BOLD, _RED, _YELLOW, _CYAN, _GREEN, _OFF = "\x1b[1m", "\x1b[1;31m", "\x1b[1;33m", "\x1b[1;36m", "\x1b[1;32m", "\x1b[0m"
 _COLOURS = {Severity.ERROR: _RED, Severity.WARNING: _YELLOW, Severity.NOTE: _CYAN}
+
+
+class _Settings(threading.local):
+    quiet = False
+
+
+_settings = _Settings()
+
+
+def be_quiet(quiet: bool) -> None:
+    """Say errors only, from here on in this thread."""
+    _settings.quiet = quiet
+
+
+def is_quiet() -> bool:
+    """Whether only errors are said."""
+    return _settings.quiet
 
 
 def is_terminal(stream: Any) -> bool:
@@ -83,11 +100,11 @@ class Progress:
     def __init__(self, text: Callable[[], str], stream: Any = None, patience: float = PATIENCE) -> None:
         self.stream = sys.stderr if stream is None else stream
         self.text, self.patience = text, patience
-        self.wanted = is_terminal(self.stream)
+        self.wanted = is_terminal(self.stream) and not is_quiet()
         self._lock, self._end, self._width = threading.RLock(), threading.Event(), 0
         self._thread: threading.Thread | None = None
 
-    def __enter__(self) -> Progress:
+    def __enter__(self) -> Self:
         if self.wanted:
             self._thread = threading.Thread(target=self._show, daemon=True)
             self._thread.start()

@@ -61,6 +61,13 @@ def write_program(program: Program) -> str:
     return layout(result)
 
 
+def function_lines(program: Program) -> dict[str, list[str]]:
+    """The lines of every function of a program, by the name that it has in the program."""
+    written = spelled(program)
+    pairs = zip(program.functions, written.functions, strict=True)
+    return {f.name: layout(_function(w, written)).splitlines() for f, w in pairs}
+
+
 def _function(f: Function, program: Program) -> Open:
     result = Open(name=f.name)
     if f.kind != Function("").kind:

@@ -1,14 +1,19 @@
-"""Smaller programs that fail alike: statements, carries, parameters and functions are taken away.
+"""Smaller programs that fail alike, by delta debugging: runs of statements, carries, arms, parameters and functions are taken away.
 
-A failing program of 40 statements mostly comes down to five or so. Nothing is assumed about the failure:
-`fails` says whether a candidate still shows it, and candidates that the verifiers reject are not tried.
+    small = reduced(program, fails)
+
+A failing program of 40 statements mostly comes down to five or so. As in ddmin, runs of half of a block are tried first, then of a
+quarter, and so on; what is left of a statement is made smaller itself. Nothing is assumed about the failure: `fails` says whether a
+candidate still shows it, and candidates that the verifier rejects are not tried.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from typing import TypeAlias, TypeVar
 
+from pypto_ir.diagnostics import Severity
 from pypto_ir.expr import Const, Expr, MakeTuple, Var, index, transform
 from pypto_ir.stmt import (
     Assign,
@@ -26,29 +31,37 @@ from pypto_ir.stmt import (
     Yield,
 )  # fmt: skip
 from pypto_ir.types import TileType
-from tests.generators.property import accepted
+from pypto_ir.verify import verify_program
 
-Fails = Callable[[Program], bool]
+_Item = TypeVar("_Item")
+#: whether a program still shows what is looked for
+Fails: TypeAlias = Callable[[Program], bool]
 
 
-def reduced(program: Program, fails: Fails, rounds: int = 8) -> Program:
-    """The smallest program that was found on which `fails` still holds."""
+def reduced(program: Program, fails: Fails, rounds: int = 8, found: Callable[[Program], None] | None = None) -> Program:
+    """The smallest program that was found on which `fails` still holds; `found` is told every smaller one on the way."""
     for _ in range(rounds):
-        smaller = _round(program, fails)
+        smaller = _round(program, fails, found)
         if smaller is program:
             break
         program = smaller
     return program
 
 
-def _round(program: Program, fails: Fails) -> Program:
+def _valid(program: Program) -> bool:
+    return not any(d.severity is Severity.ERROR for d in verify_program(program))
+
+
+def _round(program: Program, fails: Fails, found: Callable[[Program], None] | None) -> Program:
     position = 0
     while True:
         tried = False
         for candidate in _skip(_candidates(program), position):
             tried = True
-            if not accepted(candidate) and fails(candidate):
+            if candidate != program and _valid(candidate) and fails(candidate):
                 program = candidate
+                if found is not None:
+                    found(program)
                 break
             position += 1
         else:
@@ -162,7 +175,7 @@ def _statements(s: Stmt) -> Iterator[tuple[Stmt, ...]]:
                             yield (replace(s, value=replace(call, args=(*args[:i], items, *args[i + 1 :]))),)
 
 
-def _drop(items: tuple[object, ...], i: int) -> tuple[object, ...]:  # type: ignore[type-arg]
+def _drop(items: tuple[_Item, ...], i: int) -> tuple[_Item, ...]:
     return (*items[:i], *items[i + 1 :])
 
 
@@ -193,8 +206,7 @@ def _substituted(s: Stmt, by: dict[str, Expr]) -> Stmt:
             return replace(s, values=tuple(map(e, values)))
         case For():
             carries = tuple(replace(c, init=e(c.init)) for c in s.carries)
-            bounds = {"start": e(s.start), "stop": e(s.stop), "step": e(s.step)}
-            return replace(s, carries=carries, body=block(s.body), **bounds)
+            return replace(s, carries=carries, body=block(s.body), start=e(s.start), stop=e(s.stop), step=e(s.step))
         case While():
             carries = tuple(replace(c, init=e(c.init)) for c in s.carries)
             return replace(s, carries=carries, cond=e(s.cond), body=block(s.body))
