@@ -10,6 +10,7 @@ All of it goes to standard error; the result has standard output for itself.
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 import time
 from contextlib import suppress
@@ -56,7 +57,7 @@ class Watching(Progress):
                 self._say(f"{phase:10} {spent:9.4f} s{part}")
 
     def _text(self) -> str:
-        return f"{self.source.name}: {self.doing}, {duration(time.monotonic() - self.begun)}"
+        return f"{os.path.basename(self.source.name)}: {self.doing}, {duration(time.monotonic() - self.begun)}"
 
     def _say(self, text: str) -> None:
         if is_quiet():

@@ -17,7 +17,7 @@ from cli_support import KERNELS, ROOT, cli
 
 from benchmarks.scaling import straight_line
 from pypto_eqsat import files
-from pypto_eqsat.batch import engine
+from pypto_eqsat.batch import engine, local_pool
 from pypto_eqsat.batch.cache import Cache, key_of
 from pypto_eqsat.batch.job import DIED, DONE, FAULT, REFUSED, Job, Outcome, perform
 from pypto_eqsat.batch.local_pool import TRIES, LocalPool
@@ -246,6 +246,22 @@ def test_a_program_whose_worker_died_once_is_tried_again(tmp_path: Path) -> None
     with LocalPool(1) as pool:
         ((_, outcome),) = pool.run(iter([Job("a.json", data, QUICK)]))
     assert outcome.status == DONE and Path(data.marker).exists()
+
+
+def test_a_process_is_replaced_after_its_life(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(local_pool, "LIFE", 2)
+    started = []
+    free = LocalPool._free
+
+    def counted(self: LocalPool) -> Any:
+        worker = free(self)
+        started.append(worker.process.pid)
+        return worker
+
+    monkeypatch.setattr(LocalPool, "_free", counted)
+    with LocalPool(1) as pool:
+        found = [outcome.status for _, outcome in pool.run(Job(f"{i}.json", b"{}", QUICK) for i in range(5))]
+    assert found == [REFUSED] * 5 and len(set(started)) == 3
 
 
 def test_no_more_programs_are_read_than_are_at_work() -> None:
