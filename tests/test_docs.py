@@ -25,8 +25,12 @@ README = (ROOT / "README.md").read_text(encoding="utf-8")
 TOOLS = ("sh", "cat", "cksum", "basename", "dirname", "grep")
 
 
-def blocks(language: str) -> list[str]:
-    return re.findall(rf"^```{language}\n(.*?)^```$", README, re.MULTILINE | re.DOTALL)
+#: pages whose files are written and whose commands are run in order, word for word
+GUIDES = ("first-program.md", "results.md", "targets.md", "writing-rules.md")
+
+
+def blocks(language: str, page: str = README) -> list[str]:
+    return re.findall(rf"^```{language}\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
 
 
 def steps(block: str) -> Iterator[tuple[str, str]]:
@@ -40,10 +44,11 @@ def steps(block: str) -> Iterator[tuple[str, str]]:
 def folder(tmp_path: Path) -> Path:
     """A folder with the examples in it and the command line on the path."""
     shutil.copytree(ROOT / "examples", tmp_path / "examples")
-    tool = tmp_path / "bin" / "pypto-eqsat"
-    tool.parent.mkdir()
-    tool.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m pypto_eqsat "$@"\n')
-    tool.chmod(0o755)
+    (tmp_path / "bin").mkdir()
+    for name, module in (("pypto-eqsat", "-m pypto_eqsat"), ("python", "")):
+        tool = tmp_path / "bin" / name
+        tool.write_text(f'#!/bin/sh\nexec "{sys.executable}" {module} "$@"\n')
+        tool.chmod(0o755)
     return tmp_path
 
 
@@ -51,11 +56,15 @@ def environment(folder: Path) -> dict[str, str]:
     return {**os.environ, "PATH": f"{folder / 'bin'}:{os.environ['PATH']}", "PYTHONPATH": str(ROOT)}
 
 
-def run_console(folder: Path) -> None:
-    """Run every console block of the page in order and compare what it prints with what is shown."""
+def run_console(folder: Path, page: str = README) -> None:
+    """Write the files of a page (`file=NAME` behind the language of a block) and run every command of its console blocks, all in order;
+    compare what is printed with what is shown."""
     code = 0
-    for block in blocks("console"):
-        for command, shown in steps(block):
+    for info, block in re.findall(r"^```([^\n]+)\n(.*?)^```$", page, re.MULTILINE | re.DOTALL):
+        _, named, file = info.partition("file=")
+        if named:
+            (folder / file).write_text(block)
+        for command, shown in steps(block) if info == "console" else ():
             if command == "echo $?":
                 assert f"{code}\n" == shown
                 continue
@@ -66,11 +75,24 @@ def run_console(folder: Path) -> None:
                 stdout=subprocess.PIPE,
                 stderr=subprocess.STDOUT,
                 text=True,
-                timeout=120,
+                timeout=240,
                 check=False,
             )
             code = done.returncode
             assert done.stdout == shown, command
+
+
+@pytest.mark.parametrize("name", GUIDES)
+def test_commands_and_files_of_a_guide_do_what_it_shows(name: str, folder: Path) -> None:
+    page = (ROOT / "docs" / name).read_text(encoding="utf-8")
+    assert "```console\n$ " in page
+    run_console(folder, page)
+
+
+@pytest.mark.parametrize("name", sorted(file.name for file in (ROOT / "docs").glob("*.md")))
+def test_links_of_a_page_lead_somewhere(name: str) -> None:
+    links = re.findall(r"\]\((?!https?:)([^)#]+)", (ROOT / "docs" / name).read_text(encoding="utf-8"))
+    assert [link for link in links if not (ROOT / "docs" / link).exists()] == []
 
 
 def test_commands_of_the_readme_print_what_it_shows_and_the_lowered_body_is_the_one_shown(
