@@ -26,7 +26,7 @@ from pypto_ir.stmt import (
     uses,
     walk,
 )  # fmt: skip
-from pypto_ir.types import TensorType, TileType
+from pypto_ir.types import Memory, TensorType, TileType
 from pypto_ir.verify.linearity import violations
 from pypto_ir.verify.places import statement_text
 from pypto_ir.verify.tiles2d import tile_ops_2d
@@ -34,6 +34,7 @@ from pypto_ir.verify.tiles2d import tile_ops_2d
 declare(
     L001="a tile of rank above 2 has a physical dimension that is not constant",
     L002="an op takes a tile of rank above 2 and has no form for it",
+    L111="a batched product adds to a tile that does not lie in L0C",
     L110="an accumulator is written through row windows that the cube unit cannot address",
 )
 
@@ -48,7 +49,21 @@ def refusals(function: Function) -> list[Diagnostic]:
             found.append(Diagnostic("L001", _dynamic_text(s, *dynamic), place))
         elif not is_value(s) and not is_store(s):
             found.extend(_nd_operands(s, place))
+        elif isinstance(s, Assign) and isinstance(s.value, Call) and s.value.op == "tile.batch_matmul_acc":
+            found.extend(_outside_l0c(s.value, place))
     return found
+
+
+def _outside_l0c(call: Call, place: Place) -> list[Diagnostic]:
+    """A product onto a tile of another memory: there is no way into L0C but the matrix unit."""
+    t = type_of(call.args[0])
+    if not isinstance(t, TileType) or t.memory in (None, Memory.ACC):
+        return []
+    name = getattr(call.args[0], "name", "a value")
+    message = (
+        f"{call.op} adds to {name}, which lies in {t.memory.value}: only the matrix unit writes Acc (L0C), and it adds to what lies there"
+    )
+    return [Diagnostic("L111", message, place, "begin the accumulator with tile.create in Acc, or with a product; at batch 1 too")]
 
 
 def _dynamic_dim(s: Stmt) -> tuple[TileType, int] | None:

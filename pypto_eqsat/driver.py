@@ -23,7 +23,7 @@ from extract.target import PIPES, Target, load_target
 from extract.trips import DEFAULT_TRIPS
 from pypto_eqsat.mx_stage import block, compared
 from pypto_eqsat.mx_stage import stats as mx_stats
-from pypto_eqsat.warm_start import Aliased, lower_from_both
+from pypto_eqsat.warm_start import Aliased, FromBoth, lower_from_both
 from pypto_ir.diagnostics import Diagnostic, Diagnostics, Refused, Severity, declare
 from pypto_ir.stmt import Function, Program
 from pypto_ir.verify import accumulators, linearity, tile_ops_2d, verify_program
@@ -194,15 +194,13 @@ def _lower_all(
             return lower(f, machine, pairs, limits, default_trips, without, search.choice())
 
         try:
-            if without:
-                item, fallback = once(function), False
-            else:
-                item, fallback = lower_from_both(function, once, machine, pairs, default_trips)
+            made = FromBoth(once(function)) if without else lower_from_both(function, once, machine, pairs, default_trips)
         except Refused as refused:
             bag.extend(refused.diagnostics)
             continue
-        result[function.name] = item
-        if fallback:
+        item = result[function.name] = made.lowered
+        bag.extend(made.remarks)
+        if made.fallback:
             bag.warn("W403", f"function {function.name} was lowered as upstream lowers it, since the rules give no 2-D form of it")
         if item.report.limit:
             bag.warn("W001", f"function {function.name}: saturation stopped at {item.report.limit}; the program is legal but may be dearer")

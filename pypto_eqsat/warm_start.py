@@ -8,24 +8,38 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import dataclass, replace
 
 from extract.bound import skeleton
 from extract.legal import is_two_d
 from extract.lower import Lowered
 from extract.price import price
 from extract.target import Target
-from pypto_ir.diagnostics import Refused
+from pypto_ir.diagnostics import Diagnostic, Refused, Severity
 from pypto_ir.stmt import Function
 from pypto_ir.verify import accumulators
 
 Aliased = tuple[tuple[str, str], ...]
 
+#: codes of upstream's reasons to refuse an accumulator (`spec/flatten.md` 8.4)
+ACCUMULATORS = frozenset(f"L{number}" for number in range(420, 441))
+
+
+@dataclass(frozen=True, slots=True)
+class FromBoth:
+    """The cheapest 2-D form of a function; `fallback` tells that only upstream's text gave one, `remarks` which accumulators upstream
+    refuses that are lowered here."""
+
+    lowered: Lowered
+    fallback: bool = False
+    remarks: tuple[Diagnostic, ...] = ()
+
 
 def lower_from_both(
     function: Function, lower: Callable[[Function], Lowered], target: Target, aliased: Aliased, default_trips: int
-) -> tuple[Lowered, bool]:
-    """The cheapest 2-D form that `lower` gives of a function, from its own text or from upstream's; True beside it where it gave none of
-    the former. Raises `Refused` where there is none."""
+) -> FromBoth:
+    """The cheapest 2-D form that `lower` gives of a function, from its own text or from upstream's. Raises `Refused` where there is
+    none."""
     result, refusal = None, None
     try:
         result = lower(function)
@@ -33,7 +47,7 @@ def lower_from_both(
         if any(d.code.startswith("X") for d in refused.diagnostics):
             raise
         refusal = refused
-    start = _legal(function, target, aliased)
+    start, remarks = _legal(function, target, aliased)
     if start is not None and (result is None or price(start, target, default_trips).cost < result.cost * (1 - 1e-9)):
         with suppress(Refused):
             other = lower(start)
@@ -41,22 +55,28 @@ def lower_from_both(
                 bound = price(skeleton(function), target, default_trips).cost if result is None else result.lower_bound
                 other.input_cost = price(function, target, default_trips).cost
                 other.lower_bound, other.changed = min(other.cost, bound), True
-                return other, result is None
+                return FromBoth(other, result is None)
     if result is None:
         assert refusal is not None
         raise refusal
-    return result, False
+    return FromBoth(result, remarks=remarks)
 
 
-def _legal(function: Function, target: Target, aliased: Aliased) -> Function | None:
-    """What upstream's pass makes of a function with N-D tiles, where that is a legal program."""
+def _legal(function: Function, target: Target, aliased: Aliased) -> tuple[Function | None, tuple[Diagnostic, ...]]:
+    """What upstream's pass makes of a function with N-D tiles, where that is a legal program; and what to remark where it refuses."""
     if is_two_d(function):
-        return None
+        return None, ()
     from extract.upstream.flatten import flatten
 
     try:
         flat = flatten(function, target, aliased)
-    except Refused:
-        return None
+    except Refused as refused:
+        return None, tuple(_remark(d) for d in refused.diagnostics if d.code in ACCUMULATORS)
     legal = not flat.faults and is_two_d(flat.function) and not accumulators(flat.function, target=target.name)
-    return flat.function if legal else None
+    return (flat.function if legal else None), ()
+
+
+def _remark(d: Diagnostic) -> Diagnostic:
+    """Upstream's reason to refuse an accumulator, of one that is lowered all the same."""
+    message = f"this accumulator is lowered here, in tiles of its own or otherwise; upstream refuses it: {d.message}"
+    return replace(d, message=message, help=None, severity=Severity.NOTE)

@@ -7,6 +7,8 @@ from pathlib import Path
 import pytest
 
 from benchmarks import index, reading, scaling
+from benchmarks.accumulating import BATCHES as BATCHES_OF_ACCUMULATORS
+from benchmarks.accumulating import accumulating_program
 from benchmarks.performance import BATCHES, Row, alternating, batched_program, loaded, main
 from benchmarks.reading import printed_program
 from egraph_rules.index_build import equations_of
@@ -42,6 +44,12 @@ def test_a_batch_is_one_node_whatever_its_size() -> None:
     few, many = (optimize(read_program(batched_program(batch), "batched.json"), validate=False) for batch in BATCHES)
     assert few.stats["egraph"] == many.stats["egraph"]
     assert few.stats["rules_fired"] == many.stats["rules_fired"]
+
+
+def test_an_accumulator_in_three_loops_is_one_node_whatever_its_pages() -> None:
+    found = [optimize(read_program(accumulating_program(n), "accumulating.json"), validate=False).stats for n in BATCHES_OF_ACCUMULATORS]
+    assert {(s["egraph"]["classes"], s["egraph"]["nodes"]) for s in found} == {(found[0]["egraph"]["classes"], found[0]["egraph"]["nodes"])}
+    assert all(s["rules_fired"] == found[0]["rules_fired"] and s["proof"] == "optimal" for s in found)
 
 
 def test_works_are_measured_in_turns_after_a_first_run_of_each() -> None:
