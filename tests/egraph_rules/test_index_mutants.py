@@ -88,7 +88,7 @@ NUMBERS: dict[str, Mutant] = {
     "few and many are few": (index_domain.join, "(*x, *y)", "x"),
     "a few values meet all": (index_domain.meet, "known.values)", "known.values[1:])"),
     "values are combined pairwise": (index_enumerated.results, "list(product(values[0], values[1]))", "list(zip(values[0], values[1]))"),
-    "few values divide by floor": (index_enumerated.results, '("floordiv", "mod")', '("shl",)'),
+    "few values divide by floor": (index_enumerated._computed, '("floordiv", "mod")', '("shl",)'),
     "few values widen without the top bit": (index_transfer.cast, "if source.is_unsigned and", "if False and"),
     "shifts by the least amount": (index_bits.shift_left, "for k in amounts]", "for k in amounts[:1]]"),
 }
