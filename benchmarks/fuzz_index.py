@@ -39,9 +39,12 @@ def examine(seeds: range) -> tuple[Counter[str], list[str]]:
             place = traceback.extract_tb(error.__traceback__)[-1]
             failures.append(f"seed {seed}: {error!r} at {Path(place.filename).name}:{place.lineno}")
             continue
-        counts.update(programs=1, expressions=checked.probes, proved=checked.proved, runs=checked.runs, values=checked.seen)
-        counts.update(upstream=checked.upstream, both=checked.both, false_upstream=checked.false_upstream, missed=len(checked.missed))
-        failures += [f"seed {seed}: upstream proves {expr_text(probe.expr)} in {probe.function}" for probe in checked.missed]
+        counts.update(programs=1, runs=checked.complete, values=checked.seen, missed=len(checked.missed))
+        for j in checked.judged:
+            seen = j.seen and j.contradicted is None
+            counts.update(expressions=1, proved=j.proved, true=seen, proved_true=seen and j.proved, upstream_true=seen and j.upstream)
+            counts.update(upstream=j.upstream, both=j.upstream and j.proved, false_upstream=j.false_upstream)
+        failures += [f"seed {seed}: upstream proves {expr_text(j.probe.expr)} in {j.probe.function}" for j in checked.missed]
     return counts, failures
 
 
@@ -66,10 +69,11 @@ def main(argv: list[str] | None = None) -> int:
             if number % 10 == 0:
                 print(f"{counts['programs']} programs, {failed} failures, {time.monotonic() - started:.0f} s", file=sys.stderr, flush=True)
     print(f"{counts['programs']} programs in {time.monotonic() - started:.0f} s, {failed} failures")
-    print(f"{counts['values']} values in {counts['runs']} complete runs, floor and truncating division")
+    print(f"{counts['values']} values in {counts['runs']} complete runs, floor and truncating division and as kernels divide")
     print(f"{counts['expressions']} expressions asked of whether they are non-negative multiples of 16")
     print(f"{counts['proved']} proved, none of them contradicted; {counts['upstream']} accepted by upstream's prover, of these")
-    print(f"{counts['both']} proved, {counts['false_upstream']} contradicted by a value, {counts['missed']} neither")
+    print(f"{counts['both']} proved, {counts['false_upstream']} contradicted by a value, {counts['missed']} neither, though true")
+    print(f"of {counts['true']} that were seen and are true, facts prove {counts['proved_true']}, upstream {counts['upstream_true']}")
     return 1 if failed else 0
 
 

@@ -17,6 +17,8 @@ from pypto_ir.expr import Binary, Cast, Expr, Item, MakeTuple, Unary, Var, const
 from pypto_ir.stmt import Assign, Call, For, Function, FunctionCall, If, Stmt, Submit, While, Yield, definitions, terminator, walk
 from pypto_ir.text import expr_text
 
+#: no divisor beyond this is looked for: of the values that a type holds it divides 0 alone
+_LARGEST = 1 << 64
 #: how a fact is asked for: function, expression, statement
 Ask = Callable[[str, Expr, Stmt | None], Fact]
 
@@ -62,6 +64,10 @@ class Blame:
     ask: Ask
     graph: CallGraph
     _binds: dict[str, dict[str, Stmt]] = field(default_factory=dict)
+    _functions: dict[str, Function] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._functions = {f.name: f for f in self.graph.order}
 
     def obstacle(self, kind: str, function: str, expr: Expr, divisor: int, at: Stmt | None) -> Obstacle:
         """The deepest failing expression under one that fails."""
@@ -121,11 +127,12 @@ class Blame:
             case Binary(op="mul", left=a, right=b):
                 parts = self.factors(kind, a, b, s.divisor)
             case Binary(op="shl", left=a, right=b) if (k := const_int(b)) is not None and k >= 0:
-                parts = [(a, s.divisor // gcd(s.divisor, 1 << k))]
+                parts = [(a, s.divisor // gcd(s.divisor, 1 << min(k, _LARGEST.bit_length())))]
             case Binary(op="floordiv", left=a, right=b) if (c := const_int(b)) is not None and c > 0:
-                parts = [(a, s.divisor * c if kind == "divisible" else s.divisor)]
+                parts = [(a, s.divisor * c)] if kind == "divisible" else [(a, s.divisor)]
         for part, divisor in parts:
-            yield _Step(s.function, part, s.at, divisor, s.calls)
+            if divisor <= _LARGEST:  # a carried value that each trip divides would ask for ever more
+                yield _Step(s.function, part, s.at, divisor, s.calls)
 
     @staticmethod
     def factors(kind: str, a: Expr, b: Expr, divisor: int) -> list[tuple[Expr, int]]:
@@ -150,20 +157,20 @@ class Blame:
 
     def of_parameter(self, s: _Step, name: str) -> Iterator[_Step]:
         """The arguments that calls give for a parameter."""
-        function = next(f for f in self.graph.order if f.name == s.function)
+        function = self._functions[s.function]
         position = next((i for i, p in enumerate(function.params) if p.var.name == name), None)
         if position is None:
             return
-        for site in self.graph.sites:
-            call = called(site.statement) if site.callee == s.function else None
+        for site in self.graph.of(s.function):
+            call = called(site.statement)
             args = None if call is None else arguments(call, function)
             if args is not None and (arg := args[position]) is not None:
                 yield _Step(site.caller, arg, site.statement, s.divisor, (*s.calls, site))
 
     def _bound(self, function: str) -> dict[str, Stmt]:
         if function not in self._binds:
-            found: Function = next(f for f in self.graph.order if f.name == function)
-            self._binds[function] = {v.name: s for s in walk(found.body) for v in definitions(s)}
+            body = self._functions[function].body
+            self._binds[function] = {v.name: s for s in walk(body) for v in definitions(s)}
         return self._binds[function]
 
 

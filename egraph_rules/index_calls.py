@@ -6,8 +6,8 @@ anything. A ring of functions that only call each other is entered from outside 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
 
 from pypto_ir.expr import Expr
 from pypto_ir.stmt import Assign, Eval, Function, FunctionCall, Program, Stmt, Submit, walk
@@ -35,6 +35,15 @@ class CallGraph:
     sites: tuple[CallSite, ...]
     order: tuple[Function, ...]
     entries: frozenset[str]
+    _of: dict[str, list[CallSite]] = field(init=False, default_factory=dict, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        for site in self.sites:
+            self._of.setdefault(site.callee, []).append(site)
+
+    def of(self, callee: str) -> Sequence[CallSite]:
+        """The calls of a function in program order."""
+        return self._of.get(callee, ())
 
 
 def called(s: Stmt) -> FunctionCall | Submit | None:

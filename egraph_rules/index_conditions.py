@@ -21,7 +21,7 @@ _MIRRORED = {"eq": "eq", "ne": "ne", "lt": "gt", "gt": "lt", "le": "ge", "ge": "
 
 def refine(system: System, place: Place, condition: ValueId, holds: bool) -> None:
     """Put into a place what a condition says there; `holds` is its outcome."""
-    term = system.values[condition]
+    term = system.term(condition, place)
     if term.constant is not None:
         return
     if term.op in COMPARISONS:
@@ -41,7 +41,7 @@ def refine(system: System, place: Place, condition: ValueId, holds: bool) -> Non
 def _compare(system: System, place: Place, op: str, a: ValueId, b: ValueId) -> None:
     """`a op b` holds in a place: what that says of a."""
     values = system.values
-    x, y = values[a], values[b]
+    x, y = system.term(a, place), values[b]
     if not x.dtype.is_int or not alike(x.dtype, y.dtype) or x.constant is not None:
         return
     other = system.node(b, place)

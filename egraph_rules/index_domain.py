@@ -1,12 +1,15 @@
-"""What is known of an integer scalar: a congruence and an interval, both of the value that its type holds.
+"""What is known of an integer scalar: a congruence, an interval and, where they are few, the values, all as its type holds them.
 
 `Fact(INDEX, lo=0, hi=240, modulus=16, residue=0)` is "multiple of 16, in [0, 240]". Facts form a lattice: `join` is what holds of either
 of two values (a phi, two call sites), `meet` is what two facts say of one value. Every operation tightens its result, so that
 `{8 mod 16} in [0, 20]` is the constant 8. What contradicts itself is None: the value is never computed.
+
+Three calls that hand in 0, 16 and 80 give "one of 0, 16, 80": congruence and interval alone would also allow 32, 48 and 64.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from math import gcd
 
@@ -15,6 +18,10 @@ from pypto_ir.dtypes import DType
 #: What code outside of the program hands in as an INDEX, and every extent, is at most this in size: indices count things in memory, and
 #: no memory of a target holds 2**40 bytes. Values of other types may be anything that their type holds.
 INDEX_LIMIT = 1 << 40
+#: more values than these are told by congruence and interval alone
+FEW = 32
+#: so many values are told one by one
+_NAMED = 6
 #: a modulus beyond this is dropped where two congruences are combined
 _MODULUS_LIMIT = 1 << 128
 
@@ -28,10 +35,17 @@ def bounds(dtype: DType) -> tuple[int, int]:
     return -(1 << (dtype.bits - 1)), (1 << (dtype.bits - 1)) - 1
 
 
+def wrapped(value: int, dtype: DType) -> int:
+    """A number brought into an integer type, modulo 2**bits."""
+    least, greatest = bounds(dtype)
+    return (value - least) % (greatest - least + 1) + least
+
+
 @dataclass(frozen=True, slots=True)
 class Fact:
     """`lo <= value <= hi` and `value = residue (mod modulus)`; modulus 0 is the constant `residue`.
 
+    `values` are all values in increasing order, where they are few and not all that the congruence allows in the interval.
     `cannot_wrap` says that no operation of the expression, definitions of its variables included, leaves its type's range on the way to
     the value; it belongs to an expression and takes no part in comparisons.
     """
@@ -42,6 +56,14 @@ class Fact:
     modulus: int = 1
     residue: int = 0
     cannot_wrap: bool = field(default=False, compare=False)
+    values: tuple[int, ...] | None = None
+
+    @property
+    def members(self) -> Sequence[int] | None:
+        """All values in increasing order, None where they are not few."""
+        if self.values is not None or self.modulus == 0:
+            return (self.residue,) if self.values is None else self.values
+        return range(self.lo, self.hi + 1, self.modulus) if self.hi - self.lo < FEW * self.modulus else None
 
     @property
     def interval(self) -> tuple[int, int]:
@@ -76,6 +98,12 @@ class Fact:
         """True where `divisor` divides every value."""
         return self.multiple_of % divisor == 0
 
+    def allows(self, value: int) -> bool:
+        """True for a number that the value may be."""
+        if self.values is not None:
+            return value in self.values
+        return self.lo <= value <= self.hi and (value - self.residue) % (self.modulus or 1) == 0
+
     def within(self, lo: int, hi: int) -> bool:
         """True where every value lies in [lo, hi]."""
         return self.never or (lo <= self.lo and self.hi <= hi)
@@ -85,6 +113,8 @@ class Fact:
             return "never computed"
         if self.modulus == 0:
             return str(self.residue)
+        if self.values is not None and len(self.values) <= _NAMED:
+            return f"one of {', '.join(map(str, self.values))}"
         parts = []
         if self.modulus > 1:
             rest = f"{self.residue} more than a " if self.residue else ""
@@ -120,9 +150,8 @@ def outside(dtype: DType) -> Fact:
 
 def exactly(dtype: DType, value: int) -> Fact:
     """The fact of a constant, wrapped into its type."""
-    lo, hi = bounds(dtype)
-    wrapped = (value - lo) % (hi - lo + 1) + lo
-    return Fact(dtype, wrapped, wrapped, 0, wrapped)
+    held = wrapped(value, dtype)
+    return Fact(dtype, held, held, 0, held)
 
 
 def make(dtype: DType, lo: int, hi: int, modulus: int = 1, residue: int = 0) -> Fact | None:
@@ -140,17 +169,33 @@ def make(dtype: DType, lo: int, hi: int, modulus: int = 1, residue: int = 0) -> 
     return Fact(dtype, lo, hi, 0, lo) if lo == hi else Fact(dtype, lo, hi, modulus, residue)
 
 
+def one_of(dtype: DType, values: Iterable[int]) -> Fact | None:
+    """The fact of a value that is one of these, all of them numbers of the type."""
+    known = sorted(set(values))
+    if not known:
+        return None
+    first, last = known[0], known[-1]
+    if first == last:
+        return Fact(dtype, first, first, 0, first)
+    modulus = gcd(*(v - first for v in known))
+    regular = (last - first) // modulus + 1 == len(known)
+    return Fact(dtype, first, last, modulus, first % modulus, values=None if regular or len(known) > FEW else tuple(known))
+
+
 def into(dtype: DType, lo: int, hi: int, modulus: int = 1, residue: int = 0) -> Fact | None:
     """An exact integer within [lo, hi], of a congruence, brought into a type as fixed-width arithmetic does.
 
-    Where the whole interval is moved by one multiple of 2**bits, it stays an interval; otherwise only the congruence modulo a divisor of
-    2**bits survives: `(1 << 30) * 3` wraps to no multiple of 3, but to a multiple of 2**30.
+    Where the whole interval is moved by one multiple of 2**bits, it stays an interval; otherwise a few values are told one by one, and
+    of many only the congruence modulo a divisor of 2**bits survives: `(1 << 30) * 3` wraps to no multiple of 3, but to one of 2**30.
     """
     least, greatest = bounds(dtype)
     span = greatest - least + 1
     turns = (lo - least) // span
     if turns == (hi - least) // span:
         return make(dtype, lo - turns * span, hi - turns * span, modulus, residue - turns * span)
+    if modulus and hi - lo < FEW * modulus:
+        first = lo + (residue - lo) % modulus
+        return one_of(dtype, (wrapped(n, dtype) for n in range(first, hi + 1, modulus)))
     return make(dtype, least, greatest, gcd(modulus, span), residue)
 
 
@@ -158,6 +203,9 @@ def join(a: Fact | None, b: Fact | None) -> Fact | None:
     """What holds of a value that is one or the other."""
     if a is None or b is None:
         return b if a is None else a
+    x, y = a.members, b.members
+    if x is not None and y is not None:
+        return one_of(a.dtype, (*x, *y))
     modulus = gcd(a.modulus, b.modulus, a.residue - b.residue)
     return make(a.dtype, min(a.lo, b.lo), max(a.hi, b.hi), modulus, a.residue)
 
@@ -166,6 +214,10 @@ def meet(a: Fact | None, b: Fact | None) -> Fact | None:
     """What holds of a value of which both facts hold."""
     if a is None or b is None:
         return None
+    if a.values is not None or b.values is not None:
+        known, other = (a, b) if a.values is not None else (b, a)
+        assert known.values is not None
+        return one_of(a.dtype, filter(other.allows, known.values))
     lo, hi = max(a.lo, b.lo), min(a.hi, b.hi)
     if a.modulus == 0 or b.modulus == 0:
         fixed, other = (a, b) if a.modulus == 0 else (b, a)
@@ -190,6 +242,8 @@ def widen(old: Fact | None, new: Fact | None) -> Fact | None:
         return new if old is None else old
     both = join(old, new)
     assert both is not None
+    if both == old:
+        return old
     least, greatest = bounds(old.dtype)
     lo = both.lo if both.lo == old.lo else next((t for t in (1, 0, -1) if t <= both.lo), least)
     hi = both.hi if both.hi == old.hi else next((t for t in (-1, 0, 1) if t >= both.hi), greatest)
@@ -200,6 +254,8 @@ def below(a: Fact | None, b: Fact | None) -> bool:
     """True where `a` says at least as much as `b`: every value that `a` allows, `b` allows."""
     if a is None or b is None:
         return a is None
+    if b.values is not None:
+        return a.members is not None and set(a.members) <= set(b.values)
     if b.modulus == 0:
         congruent = a.modulus == 0 and a.residue == b.residue
     else:

@@ -12,6 +12,7 @@ from egraph_rules.index_calls import CallGraph
 from egraph_rules.index_domain import Fact, bounds, join, make, outside, top
 from egraph_rules.index_nodes import Given, Join
 from egraph_rules.index_places import Handle, Place, common
+from egraph_rules.index_reach import Entered
 from egraph_rules.index_system import System
 from egraph_rules.index_values import ValueId
 from pypto_ir.dtypes import DType
@@ -32,6 +33,7 @@ class FunctionEquations:
         self.params: list[Handle] = []
         self.results: list[Handle] = []
         self.cores: ValueId = -1
+        self.entered = Entered(False)
         self._at: dict[int, tuple[Stmt, Place, int]] = {}
         self._bound: dict[ValueId, list[tuple[str, Place, int]]] = {}
         self._homes: dict[str, Place] = {}
@@ -84,6 +86,8 @@ class Equations:
     def _signature(self, f: FunctionEquations) -> None:
         """Values for the parameters and results of a function, before any call of it is seen."""
         external = f.function.name in self.graph.entries
+        self.system.enter(f.root, f.entered)
+        f.entered.outside = external
         for param in f.function.params:
             bounded = param.range if external else None
             handle = self._open(param.var.type, param.var.name, f.root, external, bounded)
@@ -118,7 +122,7 @@ class Equations:
         elif into is not None:
             rule = self._joins[into]
             if isinstance(source, int):
-                rule.sources.append(self.system.node(source, place))
+                rule.sources.append((self.system.node(source, place), place.reach()))
             else:
                 rule.given = join(rule.given, top(rule.dtype))
 

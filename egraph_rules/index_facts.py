@@ -137,5 +137,5 @@ class IndexFacts:
             return top(dtype_of(expr) or DType.INDEX)
         node = self._system.node(value, place)
         extend(self._system, self._facts)
-        fact = self._facts[node]
+        fact = None if self._facts[place.reach()] is None else self._facts[node]
         return never(self._system.values[value].dtype) if fact is None else fact

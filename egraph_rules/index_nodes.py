@@ -10,15 +10,17 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import reduce
-from math import gcd
 from typing import Protocol, TypeAlias
 
 from egraph_rules.index_bounds import Sums
 from egraph_rules.index_division import Division
-from egraph_rules.index_domain import Fact, bounds, into, join, make, meet
+from egraph_rules.index_domain import Fact, bounds, exactly, join, make, meet
+from egraph_rules.index_enumerated import Joint, results, sum_of
 from egraph_rules.index_transfer import binary, cast, operand, square, unary
+from egraph_rules.index_trips import most_trips, surely_runs, variable
 from egraph_rules.index_values import Form, Term
 from pypto_ir.dtypes import DType
+from pypto_ir.expr import COMPARISONS
 
 #: number of a node, and its fact; None for what is never computed
 NodeId: TypeAlias = int
@@ -53,28 +55,35 @@ class Operation:
     term: Term
     operands: tuple[NodeId, ...]
     sums: Sums | None
-    squared: bool = False
+    same: bool = False
     outer: NodeId | None = None
     division: Division | None = None
+    joint: Joint | None = None
 
     @property
     def inputs(self) -> tuple[NodeId, ...]:
         more = () if self.sums is None else self.sums.nodes
         if self.division is not None:
             more = (*more, *self.division.nodes)
+        if self.joint is not None:
+            more = (*more, *self.joint.nodes)
         return (*self.operands, *more) if self.outer is None else (*self.operands, *more, self.outer)
 
     def evaluate(self, facts: Facts) -> Fact | None:
-        found = apply(self.term, [facts[n] for n in self.operands], self.squared)
+        found = apply(self.term, [facts[n] for n in self.operands], self.same)
         if found is not None and self.sums is not None:
             found = meet(found, self.sums.fact(self.term.dtype, facts))
+            if found is not None and found.constant is None:
+                found = meet(found, sum_of(self.sums, self.term.dtype, facts))
         if found is not None and self.division is not None:
             found = meet(found, self.division.fact(self.term.dtype, facts))
+        if found is not None and found.constant is None and self.joint is not None:
+            found = meet(found, self.joint.fact(self.term.dtype, facts))
         return found if self.outer is None else meet(found, facts[self.outer])
 
 
-def apply(term: Term, operands: list[Fact | None], squared: bool = False) -> Fact | None:
-    """The fact of an operation on operands of these facts."""
+def apply(term: Term, operands: list[Fact | None], same: bool = False) -> Fact | None:
+    """The fact of an operation on operands of these facts; `same` says that both operands are one value."""
     dtype = term.dtype
     known = [f for f in operands if f is not None]
     if len(known) < len(operands):
@@ -86,7 +95,8 @@ def apply(term: Term, operands: list[Fact | None], squared: bool = False) -> Fac
     if term.op == "cast":
         return cast(known[0], dtype)
     if len(known) == 1:
-        return unary(term.op, dtype, known[0])
+        tried, found = results(term.op, dtype, known, False)
+        return found if tried else unary(term.op, dtype, known[0])
     a, b = known
     common = a.dtype if dtype is DType.BOOL else dtype
     if term.op in _BY_VALUE and any(_read_two_ways(f, common) for f in known):
@@ -94,7 +104,12 @@ def apply(term: Term, operands: list[Fact | None], squared: bool = False) -> Fac
     x, y = operand(a, common), b if term.op in ("shl", "shr", "pow") else operand(b, common)
     if x is None or y is None:
         return None
-    return square(dtype, x) if squared else binary(term.op, dtype, x, y)
+    tried, found = results(term.op, dtype, [x, y], same)
+    if tried:
+        return found
+    if same and term.op in COMPARISONS:
+        return exactly(dtype, int(term.op in ("eq", "le", "ge")))
+    return square(dtype, x) if same and term.op == "mul" else binary(term.op, dtype, x, y)
 
 
 def _read_two_ways(a: Fact, dtype: DType) -> bool:
@@ -104,18 +119,19 @@ def _read_two_ways(a: Fact, dtype: DType) -> bool:
 
 @dataclass(slots=True)
 class Join:
-    """One of several: a phi, a parameter of many calls. Sources may come later than the node does."""
+    """One of several: a phi, a parameter of many calls. A source is a node, and one that has a fact where it can arrive at all; sources
+    may come later than the node does."""
 
     dtype: DType
-    sources: list[NodeId] = field(default_factory=list)
+    sources: list[tuple[NodeId, NodeId]] = field(default_factory=list)
     given: Fact | None = None
 
     @property
-    def inputs(self) -> list[NodeId]:
-        return self.sources
+    def inputs(self) -> tuple[NodeId, ...]:
+        return tuple(n for source in self.sources for n in source)
 
     def evaluate(self, facts: Facts) -> Fact | None:
-        arrived = (retyped(facts[n], self.dtype) for n in self.sources)
+        arrived = (retyped(facts[n], self.dtype) for n, place in self.sources if facts[place] is not None)
         return reduce(join, arrived, self.given)
 
 
@@ -160,49 +176,7 @@ class LoopVariable:
         return self.start, self.stop, self.step
 
     def evaluate(self, facts: Facts) -> Fact | None:
-        start, stop, step = (_exact(facts[n]) for n in self.inputs)
-        if start is None or stop is None or step is None:
-            return None
-        ends = []
-        if step.hi > 0 and start.lo < stop.hi:
-            ends.append((start.lo, stop.hi - 1))
-        if step.lo < 0 and start.hi > stop.lo:
-            ends.append((stop.lo + 1, start.hi))
-        if step.constant == 0:
-            ends.append((start.lo, start.hi))
-        if not ends:
-            return None
-        stride = Fact(DType.INDEX, 0, 0, step.modulus, step.residue).multiple_of
-        modulus = gcd(start.modulus, stride)
-        lo, hi = min(e[0] for e in ends), max(e[1] for e in ends)
-        whole = _tightened(lo, hi, modulus, start.residue)
-        return None if whole is None else into(self.dtype, *whole, modulus, start.residue)
-
-
-def _tightened(lo: int, hi: int, modulus: int, residue: int) -> tuple[int, int] | None:
-    if modulus:
-        lo, hi = lo + (residue - lo) % modulus, hi - (hi - residue) % modulus
-    return (lo, hi) if lo <= hi else None
-
-
-def _exact(fact: Fact | None) -> Fact | None:
-    """A loop bound as an integer; an unsigned one of 64 bits may count as negative."""
-    if fact is None or fact.dtype.bits < 64:
-        return fact and cast(fact, DType.INDEX)
-    least, greatest = bounds(DType.INDEX)
-    return fact if fact.hi <= greatest else make(DType.INDEX, least, fact.hi, gcd(fact.modulus, 1 << 64), fact.residue)
-
-
-def most_trips(start: Fact | None, stop: Fact | None, step: Fact | None) -> int | None:
-    """The most trips that a loop makes; None where the sign of its step is not known."""
-    start, stop, step = _exact(start), _exact(stop), _exact(step)
-    if start is None or stop is None or step is None:
-        return 0
-    if step.lo > 0:
-        return max(0, -(-(stop.hi - start.lo) // step.lo))
-    if step.hi < 0:
-        return max(0, -(-(start.hi - stop.lo) // -step.hi))
-    return None
+        return variable(self.dtype, [facts[n] for n in self.inputs])
 
 
 @dataclass(slots=True)
@@ -236,7 +210,7 @@ class Carried:
     def _reach(self, start: Fact | None, facts: Facts) -> Fact | None:
         if self.increment is None or self.loop is None or start is None:
             return None
-        trips, by = most_trips(*(facts[n] for n in self.loop)), self.increment.interval(facts)
+        trips, by = most_trips([facts[n] for n in self.loop]), self.increment.interval(facts)
         if trips is None or by is None:
             return None
         before = max(0, trips - 1)  # trips that came before the one that the value is read in
@@ -259,11 +233,10 @@ class AfterLoop:
         return (self.init, self.yielded, *self.loop)
 
     def evaluate(self, facts: Facts) -> Fact | None:
-        start, stop, step = (_exact(facts[n]) for n in self.loop)
-        if start is None or stop is None or step is None:
-            return None
-        runs = (step.lo > 0 and start.hi < stop.lo) or (step.hi < 0 and start.lo > stop.hi)
-        init = None if runs else retyped(facts[self.init], self.dtype)
+        found = [facts[n] for n in self.loop]
+        if most_trips(found) == 0:
+            return None if any(f is None for f in found) else retyped(facts[self.init], self.dtype)
+        init = None if surely_runs(found) else retyped(facts[self.init], self.dtype)
         return join(init, retyped(facts[self.yielded], self.dtype))
 
 

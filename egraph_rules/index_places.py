@@ -19,12 +19,14 @@ Handle: TypeAlias = "ValueId | tuple[Handle, ...] | None"
 
 @dataclass(slots=True, eq=False)
 class Place:
-    """A block of a function, with its outer block. `refines` are values of which more is known here than outside."""
+    """A block of a function, with its outer block. `refines` are values of which more is known here than outside; `reached` is the node
+    that has a fact where the block is ever entered, None for that of the outer block."""
 
     outer: Place | None = None
     nodes: dict[ValueId, int] = field(default_factory=dict)
     limits: dict[ValueId, list[Limit]] = field(default_factory=dict)
     refines: set[ValueId] = field(default_factory=set)
+    reached: int | None = None
 
     def around(self) -> Iterator[Place]:
         """This place and those around it, from the inside out."""
@@ -36,6 +38,10 @@ class Place:
     def node(self, value: ValueId) -> tuple[int, Place] | None:
         """The innermost node of a value, and where it is."""
         return next(((p.nodes[value], p) for p in self.around() if value in p.nodes), None)
+
+    def reach(self) -> int:
+        """The node that has a fact where this place is ever reached."""
+        return next(p.reached for p in self.around() if p.reached is not None)
 
     def limits_of(self, value: ValueId) -> list[Limit]:
         """Every relation of a value that holds here."""

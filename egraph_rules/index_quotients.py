@@ -102,7 +102,7 @@ class _Question:
         """The term of a value, what is below it first."""
         if value in self.terms:
             return self.terms[value]
-        term, commands = self.system.values[value], self.commands
+        term, commands = self.system.term(value, self.place), self.commands
         node = self.system.node(value, self.place)
         extend(self.system, self.facts)
         fact = self.facts[node]
@@ -126,7 +126,7 @@ class _Question:
 
     def structure(self, made: Any, value: ValueId) -> None:
         """The operation that a value is, where the language has it."""
-        term, commands = self.system.values[value], self.commands
+        term, commands = self.system.term(value, self.place), self.commands
         if term.op in _DIVISIONS and (self.system.values[term.operands[1]].constant or 0) > 0:
             x, d = (self.encode(o) for o in term.operands)
             commands.fact("same", made, commands.call(_DIVISIONS[term.op], x, d))

@@ -70,6 +70,8 @@ def relate(system: System, facts: list[Fact | None], a: ValueId, b: ValueId, pla
         # the forms say what the difference is modulo 2**bits even where one of them wraps
         wrapped = system.sums(combine(x.form, y.form, -1), place)
         extend(system, facts)
+        if wrapped.interval(facts) is None:
+            return None
         m, r = wrapped.congruence(facts)
         if gcd(m, 1 << x.dtype.bits) > modulus:
             modulus, residue = gcd(m, 1 << x.dtype.bits), r

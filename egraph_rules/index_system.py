@@ -7,10 +7,12 @@ c below it, since more is known there.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from egraph_rules.index_bounds import Limit, Sums
 from egraph_rules.index_division import Division, split
 from egraph_rules.index_domain import Fact, bounds
+from egraph_rules.index_enumerated import Joint
 from egraph_rules.index_nodes import Given, Node, NodeId, Operation, Rule
 from egraph_rules.index_places import Place
 from egraph_rules.index_values import Form, Term, ValueId, Values
@@ -18,6 +20,8 @@ from pypto_ir.dtypes import DType
 
 #: how many values a form's bounds take into account, and how far from its atoms
 _REACH, _VALUES = 3, 24
+#: of how many atoms all combinations of values may be tried
+_JOINT = 4
 
 
 class System:
@@ -48,6 +52,29 @@ class System:
         place.nodes[value] = self.add(rule, self.values[value].form, head)
         return value
 
+    def term(self, value: ValueId, place: Place) -> Term:
+        """What a value is at a place: the first of its ways."""
+        return self.ways(value, place)[0]
+
+    def ways(self, value: ValueId, place: Place) -> list[Term]:
+        """What a value is at a place. Of equal operands that it was written with somewhere not all are in view everywhere: `0 * n` is the
+        value that `(i - i) * n` is in a loop over i."""
+        term = self.values[value]
+        others = self.values.others.get(value, ())
+        if not others:
+            return [term]
+        found = [way for way in (term.operands, *others) if all(self.in_view(o, place) for o in way)]
+        return [term if way is term.operands else replace(term, operands=way) for way in found] or [term]
+
+    def in_view(self, value: ValueId, place: Place) -> bool:
+        """True where all that a value is made of is known at a place."""
+        term = self.values[value]
+        if place.node(value) is not None or not (term.operands or term.op == "leaf"):
+            return True
+        return term.op != "leaf" and any(
+            all(self.in_view(o, place) for o in way) for way in (term.operands, *self.values.others.get(value, ()))
+        )
+
     def node(self, value: ValueId, place: Place) -> NodeId:
         """The node of a value at a place."""
         found = place.node(value)
@@ -59,6 +86,7 @@ class System:
         outer = None if found is None else found[0]
         if outer is not None and (value, id(place)) in self._making:
             return outer  # a relation leads back to what is being made
+        term = self.term(value, place)
         self._making.add((value, id(place)))
         place.nodes[value] = made = self._made(value, term, place, outer)
         self._making.discard((value, id(place)))
@@ -80,8 +108,19 @@ class System:
         operands = tuple(self.node(o, place) for o in term.operands)
         atom = term.form.terms == ((value, 1),)
         sums = None if atom else self.sums(term.form, place)
-        squared = term.op == "mul" and self.values.same[term.operands[0]] == self.values.same[term.operands[1]]
-        return self.add(Operation(term, operands, sums, squared, outer, self._division(term, place)), term.form)
+        same = len(operands) == 2 and self.values.same[term.operands[0]] == self.values.same[term.operands[1]]
+        joint = self._joint(term, place) if atom else None
+        return self.add(Operation(term, operands, sums, same, outer, self._division(term, place), joint), term.form)
+
+    def _joint(self, term: Term, place: Place) -> Joint | None:
+        """The forms of two operands that have an atom in common."""
+        if len(term.operands) != 2 or not term.dtype.is_int or any(self.values[o].dtype is not term.dtype for o in term.operands):
+            return None
+        a, b = (self.values[o].form for o in term.operands)
+        atoms = {atom for atom, _ in (*a.terms, *b.terms)}
+        if len(atoms) == len(a.terms) + len(b.terms) or len(atoms) > _JOINT:
+            return None
+        return Joint(term.op, (a, b), tuple((atom, self.node(atom, place)) for atom in sorted(atoms)))
 
     def _division(self, term: Term, place: Place) -> Division | None:
         """The split of a dividend by a constant, where its form has one."""
@@ -95,6 +134,10 @@ class System:
             return None
         whole, multiple, rest = (self.sums(form, place) for form in (x.form, *parts))
         return Division(term.op, by.constant, whole, multiple, rest)
+
+    def enter(self, place: Place, rule: Rule) -> None:
+        """Say when a place is reached."""
+        place.reached = self.add(rule, Form(1))
 
     # ---- relations ----
 
@@ -110,7 +153,7 @@ class System:
             places[value] = self.node(value, place)
             if not reach or len(places) > max(_VALUES, len(form.terms)):
                 continue
-            own = self._own_form(value)
+            own = self._own_form(value, place)
             if own is not None:
                 forms[value] = own
                 waiting.extend((atom, reach - 1) for atom, _ in own[0].terms)
@@ -139,9 +182,9 @@ class System:
     def _atoms(self, value: ValueId) -> tuple[ValueId, ...]:
         return (value, *(atom for atom, _ in self.values[value].form.terms))
 
-    def _own_form(self, value: ValueId) -> tuple[Form, int, int] | None:
+    def _own_form(self, value: ValueId, place: Place) -> tuple[Form, int, int] | None:
         """The form that a value exactly is if it lies between two numbers; None for an atom."""
-        term = self.values[value]
+        term = self.term(value, place)
         if term.op == "cast" and term.dtype.is_int:
             source = self.values[term.operands[0]].dtype
             if source.is_int and source.bits < term.dtype.bits:
@@ -154,7 +197,7 @@ class System:
 
     def _by_meaning(self, value: ValueId, place: Place) -> list[Limit]:
         """Relations that hold of a value because of what it is: min(a, b) <= a."""
-        term = self.values[value]
+        term = self.term(value, place)
         if len(term.operands) != 2 or not term.dtype.is_int or any(self.values[o].dtype is not term.dtype for o in term.operands):
             return []
         a, b = term.operands

@@ -8,11 +8,13 @@ An unsigned value of 2**(bits - 1) or more may be divided, or widened, as a nega
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from functools import reduce
+from itertools import product
 from math import gcd
 
 from egraph_rules.index_bits import bitwise, invert, shift_left, shift_right
-from egraph_rules.index_domain import Fact, bounds, exactly, into, join, make, top
+from egraph_rules.index_domain import Fact, bounds, exactly, into, join, make, one_of, top, wrapped
 from pypto_ir.dtypes import DType
 from pypto_ir.expr import COMPARISONS
 
@@ -87,15 +89,31 @@ def _divisors(b: Fact) -> list[int]:
     return sorted(ends)
 
 
+def _read(a: Fact, b: Fact) -> Iterator[tuple[Fact, Fact]]:
+    """The operands of a division by value, and by the bits of signed numbers, as kernels divide unsigned values too."""
+    yield a, b
+    half = 1 << (a.dtype.bits - 1)
+    if a.dtype.is_unsigned and (a.hi >= half or b.hi >= half):
+        yield from product(by_bits(a), by_bits(b))
+
+
+def by_bits(a: Fact) -> Iterator[Fact]:
+    """An unsigned value as the signed number of its bits: without the top bit, then with it."""
+    half = 1 << (a.dtype.bits - 1)
+    low = make(a.dtype, a.lo, min(a.hi, half - 1), a.modulus, a.residue)
+    high = make(a.dtype, max(a.lo, half) - 2 * half, a.hi - 2 * half, a.modulus, a.residue - 2 * half)
+    yield from (part for part in (low, high) if part is not None)
+
+
 def floor_divide(dtype: DType, a: Fact, b: Fact) -> Fact | None:
     """a // b, floor or truncating. Nothing is divided by 0."""
-    divisors = _divisors(b)
-    if not divisors:
+    return reduce(join, (_quotient(dtype, x, y) for x, y in _read(a, b)), None)
+
+
+def _quotient(dtype: DType, a: Fact, b: Fact) -> Fact | None:
+    quotients = [q for d in _divisors(b) for n in (a.lo, a.hi) for q in (n // d, _truncated(n, d))]
+    if not quotients:
         return None
-    half = bounds(dtype)[1] // 2
-    if dtype.is_unsigned and (a.hi > half or b.hi > half):
-        return _divided_as_negative(dtype, a, b)
-    quotients = [q for d in divisors for n in (a.lo, a.hi) for q in (n // d, _truncated(n, d))]
     modulus, residue = _quotient_congruence(a, b)
     return into(dtype, min(quotients), max(quotients), modulus, residue)
 
@@ -110,26 +128,15 @@ def _quotient_congruence(a: Fact, b: Fact) -> tuple[int, int]:
     return a.modulus // abs(c), (a.residue - rest) // c
 
 
-def _divided_as_negative(dtype: DType, a: Fact, b: Fact) -> Fact | None:
-    """An unsigned quotient that kernels may compute from a negative dividend: x - 2**bits is a multiple of c where c is a power of 2."""
-    c, span = b.constant, 1 << dtype.bits
-    least, greatest = bounds(dtype)
-    if c is None or c > greatest // 2 or span % c or a.multiple_of % c:
-        return top(dtype)
-    modulus = gcd(a.modulus, span)
-    return make(dtype, least, greatest, gcd(modulus // c, span), a.residue // c)
-
-
 def remainder(dtype: DType, a: Fact, b: Fact) -> Fact | None:
     """a % b, floor (sign of b) or truncating (sign of a). Both leave a where 0 <= a < b."""
+    return reduce(join, (_rest(dtype, x, y) for x, y in _read(a, b)), None)
+
+
+def _rest(dtype: DType, a: Fact, b: Fact) -> Fact | None:
     divisors = _divisors(b)
     if not divisors:
         return None
-    least, greatest = bounds(dtype)
-    if dtype.is_unsigned and (a.hi > greatest // 2 or b.hi > greatest // 2):
-        c = b.constant
-        shared = gcd(a.modulus, c, 1 << dtype.bits) if c else 1
-        return make(dtype, least, greatest, shared, a.residue)
     if a.lo >= 0 and a.hi < b.lo:
         return a
     largest = max(map(abs, divisors)) - 1
@@ -184,6 +191,9 @@ def cast(a: Fact, dtype: DType) -> Fact | None:
         return make(DType.BOOL, 0 if zero else 1, 0 if certain else 1)
     source = a.dtype
     half = 1 << (source.bits - 1)
+    if a.values is not None:
+        read = {*a.values, *((v ^ half) - half for v in a.values if source.is_unsigned and source.bits < dtype.bits)}
+        return one_of(dtype, (wrapped(v, dtype) for v in read))
     if not source.is_unsigned or source.bits >= dtype.bits or a.hi < half:
         return into(dtype, a.lo, a.hi, a.modulus, a.residue)
     modulus = gcd(a.modulus, 2 * half)

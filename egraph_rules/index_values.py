@@ -83,6 +83,8 @@ class Values:
         self._numbers: dict[tuple[object, ...], ValueId] = {}
         self._first: dict[tuple[object, ...], ValueId] = {}
         self.same: list[ValueId] = []
+        #: other operands, equal to those of an operation, that it is written with elsewhere
+        self.others: dict[ValueId, list[tuple[ValueId, ...]]] = {}
 
     def __getitem__(self, value: ValueId) -> Term:
         return self.terms[value]
@@ -128,6 +130,9 @@ class Values:
         key = (op, dtype, key_operands)
         found = self._numbers.get(key)
         if found is not None:
+            ways = self.others.get(found, [])
+            if operands != self[found].operands and operands not in ways:
+                self.others[found] = [*ways, operands]
             return found
         form, whole = self._form(op, dtype, operands)
         number = len(self.terms)

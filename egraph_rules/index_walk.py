@@ -16,6 +16,7 @@ from egraph_rules.index_equations import scalars
 from egraph_rules.index_nodes import AfterLoop, Carried, Choice, Join, LoopVariable
 from egraph_rules.index_operands import Operands
 from egraph_rules.index_places import Handle, Place
+from egraph_rules.index_reach import Reached
 from egraph_rules.index_values import ValueId, alike, combine
 from pypto_ir.dtypes import DType
 from pypto_ir.expr import MakeTuple, Var
@@ -94,6 +95,7 @@ class Walk(Operands):
         if callee is None:
             return []
         args = arguments(call, callee.function)
+        callee.entered.places.append(place.reach())
         for i, param in enumerate(callee.params):
             e = None if args is None else args[i]
             self.equations.join(param, None if e is None else self.handle(e, place), place)
@@ -114,7 +116,7 @@ class Walk(Operands):
         if result is None:
             return None
         term = self.values[result]
-        return self.system.leaf(term.dtype, term.name, place, Join(term.dtype, [callee.nodes[result]]))
+        return self.system.leaf(term.dtype, term.name, place, Join(term.dtype, [(callee.nodes[result], place.reach())]))
 
     def loop(self, s: For, place: Place) -> None:
         body = Place(place)
@@ -123,11 +125,13 @@ class Walk(Operands):
         nodes = (self.system.node(start, place), self.system.node(stop, place), self.system.node(step, place))
         var = self.system.leaf(dtype, s.var.name, body, LoopVariable(dtype, *nodes))
         self.f.bind(s.var.name, var, body)
+        self.system.enter(body, Reached(place.reach(), body.nodes[var]))
         if all(alike(self.values[v].dtype, dtype) for v in (start, stop)):
             least, greatest = bounds(dtype)
-            for up, sign in ((True, (nodes[2], 1, greatest)), (False, (nodes[2], least, -1))):
-                body.add_limit(var, Limit(up, stop, -1 if up else 1, guards=(sign,)))
-                body.add_limit(var, Limit(not up, start, guards=(sign,)))
+            signed = tuple((n, 0, greatest // 2) for n in nodes[:2]) if dtype.is_unsigned else ()
+            for up, sign in ((True, (nodes[2], 1, greatest // 2 if signed else greatest)), (False, (nodes[2], least, -1))):
+                body.add_limit(var, Limit(up, stop, -1 if up else 1, guards=(sign, *signed)))
+                body.add_limit(var, Limit(not up, start, guards=(sign, *signed)))
         inits = [self.handle(c.init, place) for c in s.carries]
         carried = [self.carry(c.var, init, place, body) for c, init in zip(s.carries, inits, strict=True)]
         self.block(s.body, body)
@@ -191,6 +195,7 @@ class Walk(Operands):
         carried = [self.carry(c.var, self.handle(c.init, place), place, head) for c in s.carries]
         condition = self.scalar(s.cond, head, DType.BOOL)
         body, end = Place(head), Place(head)
+        self.system.enter(body, Reached(head.reach(), self.system.node(condition, head), True))
         refine(self.system, body, condition, True)
         refine(self.system, end, condition, False)
         self.block(s.body, body)
@@ -207,7 +212,7 @@ class Walk(Operands):
         if carry is None:
             return None
         dtype = self.values[carry].dtype
-        return self.system.leaf(dtype, name, place, Join(dtype, [self.system.node(carry, end)]))
+        return self.system.leaf(dtype, name, place, Join(dtype, [(self.system.node(carry, end), place.reach())]))
 
     def branch(self, s: If, place: Place) -> None:
         condition = self.scalar(s.cond, place, DType.BOOL)
@@ -215,6 +220,7 @@ class Walk(Operands):
         arms = []
         for block, holds in ((s.then, True), (s.orelse or (), False)):
             arm = Place(place)
+            self.system.enter(arm, Reached(place.reach(), test, holds))
             refine(self.system, arm, condition, holds)
             self.block(block, arm)
             arms.append((self.yielded(block, len(s.results), arm), arm))

@@ -29,9 +29,8 @@ def cannot_wrap(system: System, facts: list[Fact | None], value: ValueId, place:
         if v in seen:
             continue
         seen.add(v)
-        term = system.values[v]
-        if term.operands:
-            if not stays(system, facts, term, system.node(v, place), place):
+        for term in system.ways(v, place):
+            if term.operands and not stays(system, facts, term, system.node(v, place), place):
                 return False
             waiting.extend(term.operands)
     return True

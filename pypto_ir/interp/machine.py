@@ -20,6 +20,7 @@ from pypto_ir.acc_chains import stated, unstated_accumulators
 from pypto_ir.interp.inputs import Lane, dim_names, make_arguments, make_dims
 from pypto_ir.interp.l0c import Accumulators
 from pypto_ir.interp.memory import Buffer, Tensor
+from pypto_ir.interp.scalars import DIVISIONS
 from pypto_ir.interp.statements import LoopKey, Signal, StatementCompiler, Step
 from pypto_ir.interp.values import RunError
 from pypto_ir.lazy import np
@@ -80,12 +81,12 @@ def run(
     `inputs` holds arrays for tensor and tile parameters, numbers for scalars and dynamic dims, by name; what
     it does not name is made from `seed` (`pypto_ir.interp.inputs`, `fill`). `mode` is value, buffer or l0c
     (`pypto_ir.interp.l0c`: the instructions are those of `target`, by default the program's; `keep` tells
-    that a product keeps the cells of its blocks that it does not fill), `division` floor or trunc. `cuttable`
-    limits what `max_trips` may cut (None: every loop), `deadline` is a `time.monotonic` instant. Raises
-    `RunError` where the program has no meaning for these inputs or a limit is reached, `ValueError` for
-    options that do not exist.
+    that a product keeps the cells of its blocks that it does not fill), `division` floor, trunc or kernel
+    (`pypto_ir.interp.scalars`). `cuttable` limits what `max_trips` may cut (None: every loop), `deadline` is
+    a `time.monotonic` instant. Raises `RunError` where the program has no meaning for these inputs or a limit
+    is reached, `ValueError` for options that do not exist.
     """
-    if mode not in MODES or division not in ("floor", "trunc"):
+    if mode not in MODES or division not in DIVISIONS:
         raise ValueError(f"no such way to run: mode {mode!r}, division {division!r}")
     if max_trips is not None and max_trips < 1:
         raise ValueError("max_trips must be at least 1")

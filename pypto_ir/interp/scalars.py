@@ -2,15 +2,17 @@
 has it.
 
 Integers are Python ints kept inside their type, BOOL is a Python bool, floats are NumPy scalars of their
-type. `i * 2` on an INT8 `i` of 100 is -56. Division is floor (Python's `//` and `%`, -7 // 2 = -4) or
-truncating (-7 // 2 = -3, as kernels lower it); `and` and `or` evaluate both sides. Anything computed from
-`UNDEFINED` is `UNDEFINED`.
+type. `i * 2` on an INT8 `i` of 100 is -56. Division is floor (Python's `//` and `%`, -7 // 2 = -4),
+truncating (-7 // 2 = -3), or as kernels are lowered: truncating, with unsigned numbers divided, widened and
+counted in loops as the signed numbers of their bits, so that a UINT8 200 // 2 is -56 // 2 = 228 (`spec/mx.md` H1, H3). `and` and
+`or` evaluate both sides. Anything computed from `UNDEFINED` is `UNDEFINED`.
 """
 
 from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Mapping
+from functools import cache
 from typing import Any, TypeAlias
 
 from pypto_ir.dtypes import DType
@@ -35,6 +37,9 @@ from pypto_ir.types import Dims
 
 Environment: TypeAlias = Mapping[str, Any]
 Thunk: TypeAlias = Callable[[Environment], Any]
+
+#: the meanings that division has
+DIVISIONS = ("floor", "trunc", "kernel")
 
 
 def wrapper(dtype: DType) -> Callable[[Any], Any]:
@@ -76,7 +81,7 @@ def convert(value: Any, source: DType | None, target: DType) -> Any:
 
 
 def compile_expr(e: Expr, division: str = "floor") -> Thunk:
-    """`e` as a function of an environment; `division` is floor or trunc. Evaluating raises `RunError` for
+    """`e` as a function of an environment; `division` is one of `DIVISIONS`. Evaluating raises `RunError` for
     what has no result.
     """
     match e:
@@ -93,6 +98,9 @@ def compile_expr(e: Expr, division: str = "floor") -> Thunk:
             return lambda env: whole(env)[i]
         case Cast(operand=a, dtype=dtype):
             inner, source = compile_expr(a, division), dtype_of(a)
+            if division == "kernel" and source is not None and dtype.is_int and source.bits < dtype.bits:
+                number = signed(inner, source)
+                return lambda env: convert(number(env), source, dtype)
             return lambda env: convert(inner(env), source, dtype)
         case Unary():
             return _unary(e, division)
@@ -129,21 +137,26 @@ def _variable(name: str) -> Thunk:
 
 def _unary(e: Unary, division: str) -> Thunk:
     inner, dtype = compile_expr(e.operand, division), dtype_of(e.operand)
-    boolean = dtype is DType.BOOL
+    function = operation_of_one(e.op, DType.BOOL if dtype is None else dtype)
+
+    def evaluate(env: Environment) -> Any:
+        value = inner(env)
+        return value if value is UNDEFINED else function(value)
+
+    return evaluate
+
+
+@cache
+def operation_of_one(op: str, dtype: DType) -> Callable[[Any], Any]:
+    """A unary operator on numbers of `dtype`."""
     functions: dict[str, Callable[[Any], Any]] = {
         "neg": operator.neg,
         "abs": abs,
         "not": operator.not_,
-        "bitnot": operator.not_ if boolean else operator.invert,
+        "bitnot": operator.not_ if dtype is DType.BOOL else operator.invert,
     }
-    function = functions[e.op]
-    wrap = wrapper(DType.BOOL if e.op == "not" or dtype is None else dtype)
-
-    def evaluate(env: Environment) -> Any:
-        value = inner(env)
-        return value if value is UNDEFINED else wrap(function(value))
-
-    return evaluate
+    function, wrap = functions[op], wrapper(DType.BOOL if op == "not" else dtype)
+    return lambda value: wrap(function(value))
 
 
 def _binary(e: Binary, division: str) -> Thunk:
@@ -151,14 +164,13 @@ def _binary(e: Binary, division: str) -> Thunk:
     dtype = _result_type(e)
     if dtype is None:
         return _no_type(e)
-    function = _function(e.op, dtype, division)
-    wrap = wrapper(dtype)
+    function = operation(e.op, dtype, division)
 
     def evaluate(env: Environment) -> Any:
         a, b = left(env), right(env)
         if a is UNDEFINED or b is UNDEFINED:
             return UNDEFINED
-        return wrap(function(a, b))
+        return function(a, b)
 
     return evaluate
 
@@ -176,6 +188,13 @@ def _result_type(e: Binary) -> DType | None:
     if dtype_of(e.left) is DType.BOOL and dtype_of(e.right) is DType.BOOL and e.op in ("bitand", "bitor", "bitxor"):
         return DType.BOOL
     return dtype_of(e)
+
+
+@cache
+def operation(op: str, dtype: DType, division: str = "floor") -> Callable[[Any, Any], Any]:
+    """A binary operator on numbers, with a result of `dtype`. It raises `RunError` for what has no result."""
+    function, wrap = _function(op, dtype, division), wrapper(dtype)
+    return lambda a, b: wrap(function(a, b))
 
 
 def _function(op: str, dtype: DType, division: str) -> Callable[[Any, Any], Any]:
@@ -199,8 +218,23 @@ def _function(op: str, dtype: DType, division: str) -> Callable[[Any, Any], Any]
     return _integer_function(op, dtype, division)
 
 
+def signed(number: Thunk, dtype: DType | None) -> Thunk:
+    """An expression of a type, with its value as the signed number of its bits."""
+    read = _by_bits(dtype)
+    return lambda env: read(number(env))
+
+
+def _by_bits(dtype: DType | None) -> Callable[[Any], Any]:
+    """The function that reads a number of a type as the signed one of its bits."""
+    if dtype is None or not dtype.is_unsigned:
+        return lambda value: value
+    half = 1 << (dtype.bits - 1)
+    return lambda value: value if value is UNDEFINED else (value ^ half) - half
+
+
 def _integer_function(op: str, dtype: DType, division: str) -> Callable[[int, int], int]:
     bits = dtype.bits
+    read = _by_bits(dtype if division == "kernel" else None)
 
     def nonzero(b: int) -> int:
         if b == 0:
@@ -213,7 +247,8 @@ def _integer_function(op: str, dtype: DType, division: str) -> Callable[[int, in
         return b
 
     def truncated(a: int, b: int) -> int:
-        quotient = abs(a) // abs(nonzero(b))
+        a, b = read(a), read(nonzero(b))
+        quotient = abs(a) // abs(b)
         return quotient if (a < 0) == (b < 0) else -quotient
 
     def power(a: int, b: int) -> int:
@@ -223,7 +258,7 @@ def _integer_function(op: str, dtype: DType, division: str) -> Callable[[int, in
 
     table: dict[str, Callable[[int, int], int]] = {
         "floordiv": (lambda a, b: a // nonzero(b)) if division == "floor" else truncated,
-        "mod": (lambda a, b: a % nonzero(b)) if division == "floor" else lambda a, b: a - truncated(a, b) * b,
+        "mod": (lambda a, b: a % nonzero(b)) if division == "floor" else lambda a, b: read(a) - truncated(a, b) * read(b),
         "truediv": truncated,
         "pow": power,
         "shl": lambda a, b: a << amount(b),

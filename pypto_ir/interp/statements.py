@@ -17,7 +17,7 @@ from pypto_ir.expr import Cast, Var, dtype_of
 from pypto_ir.interp.calls import compile_call, extents_of
 from pypto_ir.interp.l0c import AccTile
 from pypto_ir.interp.memory import Tensor
-from pypto_ir.interp.scalars import Thunk, compile_dims, compile_expr, wrapper
+from pypto_ir.interp.scalars import Thunk, compile_dims, compile_expr, signed, wrapper
 from pypto_ir.interp.values import UNDEFINED, RunError, Tile
 from pypto_ir.stmt import (
     Assign,
@@ -189,6 +189,8 @@ class StatementCompiler:
     def loop(self, s: For) -> Step:
         machine, key = self.machine, (self.function, s.var.name)
         bounds = tuple(self.expr(e) for e in (s.start, s.stop, s.step))
+        if machine.division == "kernel":
+            bounds = tuple(signed(bound, dtype_of(e)) for bound, e in zip(bounds, (s.start, s.stop, s.step), strict=True))
         body, name = self.block(s.body), s.var.name
         inits = tuple(self.expr(c.init) for c in s.carries)
         carried = self.receiver(tuple(c.var for c in s.carries))

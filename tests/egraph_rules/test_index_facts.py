@@ -359,9 +359,9 @@ def test_a_launch_fills_a_gap_of_outputs_and_a_wrong_one_says_nothing() -> None:
     assert str(fact(p)) == "any INDEX"
 
 
-def test_calls_that_never_run_still_count_where_they_hand_on_constants() -> None:
+def test_calls_that_never_run_count_for_nothing() -> None:
     p = calling([ANY], [let("o", "x")], loop("k", [0, 0, 1], {}, [call(8)]), call(16))
-    assert fact(p).multiple_of == 8
+    assert fact(p).constant == 16
 
 
 # ---- unsigned, widths ----

@@ -25,19 +25,22 @@ from egraph_rules import (
     index_conditions,
     index_division,
     index_domain,
+    index_enumerated,
     index_nodes,
     index_quotients,
+    index_reach,
     index_relations,
     index_system,
     index_transfer,
+    index_trips,
     index_values,
     index_walk,
     index_wrapping,
 )
-from egraph_rules.index_domain import Fact, bounds, into, join, make, meet
+from egraph_rules.index_domain import Fact, bounds, into, join, make, meet, one_of
 from egraph_rules.index_transfer import binary, cast, unary
 from pypto_ir.dtypes import DType
-from pypto_ir.expr import Binary, Const, Unary
+from pypto_ir.expr import COMPARISONS, Binary, Const, Unary
 from pypto_ir.interp.scalars import compile_expr
 from pypto_ir.interp.values import RunError
 from tests.generators.index_programs import random_index_program
@@ -53,17 +56,17 @@ NUMBERS: dict[str, Mutant] = {
     "a square keeps a modulus": (index_transfer.square, "2 * a.modulus * a.residue", "a.modulus * a.modulus"),
     "the rest of a negative quotient is that of floor": (index_transfer._quotient_congruence, "a.lo < 0 or c < 0", "False"),
     "a quotient of a multiple is one": (index_transfer._quotient_congruence, "a.modulus // abs(c)", "a.modulus"),
-    "quotients do not truncate": (index_transfer.floor_divide, "(n // d, _truncated(n, d))", "(n // d,)"),
-    "quotients do not floor": (index_transfer.floor_divide, "(n // d, _truncated(n, d))", "(_truncated(n, d),)"),
+    "quotients do not truncate": (index_transfer._quotient, "(n // d, _truncated(n, d))", "(n // d,)"),
+    "quotients do not floor": (index_transfer._quotient, "(n // d, _truncated(n, d))", "(_truncated(n, d),)"),
     "nothing is divided by one": (index_transfer._divisors, "ends |= {-1, 1}", "pass"),
-    "unsigned values are divided as such": (index_transfer.floor_divide, "dtype.is_unsigned and", "False and"),
-    "unsigned values leave a rest as such": (index_transfer.remainder, "dtype.is_unsigned and", "False and"),
-    "any divisor survives the top bit": (index_transfer._divided_as_negative, "or span % c ", ""),
-    "a rest has the sign of the divisor": (index_transfer.remainder, "a.lo >= 0 and b.lo >= 0 else -largest", "b.lo >= 0 else -largest"),
-    "a rest has the sign of the dividend": (index_transfer.remainder, "a.hi <= 0 and b.hi <= 0", "a.hi <= 0"),
-    "a rest is at most the dividend": (index_transfer.remainder, "min(hi, a.hi) if a.lo >= 0 else hi", "min(hi, a.hi)"),
-    "a rest is at least the dividend": (index_transfer.remainder, "max(lo, min(a.lo, 0))", "max(lo, a.lo)"),
-    "a rest forgets the divisor": (index_transfer.remainder, "gcd(a.modulus, b.modulus, b.residue)", "a.modulus"),
+    "unsigned values are divided as such": (index_transfer._read, "a.dtype.is_unsigned and", "False and"),
+    "the top bit counts as any other": (index_transfer.by_bits, "max(a.lo, half) - 2 * half", "max(a.lo, half) - half"),
+    "the rest of a value with the top bit is that of the value": (index_transfer.by_bits, "a.residue - 2 * half", "a.residue"),
+    "a rest has the sign of the divisor": (index_transfer._rest, "a.lo >= 0 and b.lo >= 0 else -largest", "b.lo >= 0 else -largest"),
+    "a rest has the sign of the dividend": (index_transfer._rest, "a.hi <= 0 and b.hi <= 0", "a.hi <= 0"),
+    "a rest is at most the dividend": (index_transfer._rest, "min(hi, a.hi) if a.lo >= 0 else hi", "min(hi, a.hi)"),
+    "a rest is at least the dividend": (index_transfer._rest, "max(lo, min(a.lo, 0))", "max(lo, a.lo)"),
+    "a rest forgets the divisor": (index_transfer._rest, "gcd(a.modulus, b.modulus, b.residue)", "a.modulus"),
     "the least is congruent to one": (index_transfer.minimum, "both.modulus, both.residue", "a.modulus, a.residue"),
     "the greatest is the lower end": (index_transfer.maximum, "max(a.lo, b.lo), both.hi", "max(a.lo, b.lo), min(a.hi, b.hi)"),
     "less also where equal": (index_transfer.compare, '"lt": (a.hi < b.lo,', '"lt": (a.hi <= b.lo,'),
@@ -81,32 +84,45 @@ NUMBERS: dict[str, Mutant] = {
     "an exclusive or is an or": (index_bits.bitwise, "(x.zeros & y.ones) | (x.ones & y.zeros)", "x.ones | y.ones"),
     "an inverse is a negative": (index_bits.invert, "-a.hi - 1, -a.lo - 1", "-a.hi, -a.lo"),
     "shifts keep residues": (index_bits.shift_right, "a.modulus % (1 << least) == 0", "True"),
+    "a choice of few keeps its ends": (index_domain.one_of, "sorted(set(values))", "sorted(set(values))[:3]"),
+    "few and many are few": (index_domain.join, "(*x, *y)", "x"),
+    "a few values meet all": (index_domain.meet, "known.values)", "known.values[1:])"),
+    "values are combined pairwise": (index_enumerated.results, "list(product(values[0], values[1]))", "list(zip(values[0], values[1]))"),
+    "few values divide by floor": (index_enumerated._computed, '("floordiv", "mod")', '("shl",)'),
+    "few values widen without the top bit": (index_transfer.cast, "if source.is_unsigned and", "if False and"),
     "shifts by the least amount": (index_bits.shift_left, "for k in amounts]", "for k in amounts[:1]]"),
 }
 
 #: mutants that only programs notice, with the first seed to try
 PROGRAMS: dict[str, tuple[Mutant, int]] = {
-    "the last trip is left out upwards": ((index_nodes.LoopVariable.evaluate, "stop.hi - 1", "stop.hi - 2"), 0),
-    "the last trip is left out downwards": ((index_nodes.LoopVariable.evaluate, "stop.lo + 1", "stop.lo + 2"), 4),
-    "a loop starts at a multiple of its step": ((index_nodes.LoopVariable.evaluate, "gcd(start.modulus, stride)", "stride"), 334),
-    "the first value of a loop is forgotten": ((index_nodes.AfterLoop.evaluate, "None if runs else", "None if True else"), 6),
-    "a carried value misses a trip": ((index_nodes.Carried._reach, "trips - 1", "trips - 2"), 45),
-    "carried sums do not wrap": ((index_nodes.Carried._reach, "if least <= lo and hi <= greatest else None", ""), 260),
-    "an arm is never taken": ((index_nodes.Choice.evaluate, "if not condition.lo", "if False"), 5),
-    "a condition on a sum that wraps": ((index_nodes.Refined.evaluate, "ends[0] < least or ends[1] > greatest", "False"), 275),
-    "operands of the other sign are read by value": ((index_nodes._read_two_ways, "not a.within(*bounds(dtype))", "False"), 20),
-    "less than is one more": ((index_conditions._below, "b.hi - 1", "b.hi - 2"), 18),
-    "not equal takes the ends": ((index_conditions._different, "(c == a.hi)", "1"), 19),
-    "the other arm is this arm": ((index_conditions.refine, "term.op if holds else _NEGATED[term.op]", "term.op"), 8),
-    "or is and": ((index_conditions.refine, 'holds is (term.op in ("and", "bitand"))', "True"), 21),
-    "relations need no guards": ((index_bounds.Limit.holds, "fact is None or not fact.within(lo, hi)", "False"), 12),
-    "own forms may wrap": ((index_bounds._Search.own_form, "form if least <= low and high <= greatest else None", "form"), 12),
-    "a widened value is its form": ((index_values.Values._foreign, "term.dtype.bits >= dtype.bits", "True"), 65),
-    "a rest is taken twice": ((index_values.Values._shortened, "((quotient, c),)), -k)", "((quotient, c),)), k)"), 58),
-    "signed values widen to unsigned ones": ((index_system.System._own_form, "0 if term.dtype.is_unsigned else least", "least"), 12),
-    "a loop variable stays two below its stop": ((index_walk.Walk.loop, "-1 if up else 1", "-2 if up else 2"), 30),
-    "every call fits": ((index_wrapping._reach, "a.lo + b.lo, a.hi + b.hi", "0, 0"), 40),
-    "sums do not wrap by their form": ((index_wrapping._by_form, "not term.whole or ", ""), 0),
+    "the last trip is left out upwards": ((index_trips.Bounds.values, "stop.hi - 1", "stop.hi - 2"), 4),
+    "the last trip is left out downwards": ((index_trips.Bounds.values, "stop.lo + 1", "stop.lo + 2"), 1),
+    "a loop starts at a multiple of its step": ((index_trips.Bounds.values, "gcd(start.modulus, ", "max(0, "), 1),
+    "the first value of a loop is forgotten": ((index_nodes.AfterLoop.evaluate, "None if surely_runs(found) else", "None if True else"), 0),
+    "a carried value misses a trip": ((index_nodes.Carried._reach, "trips - 1", "trips - 2"), 17),
+    "carried sums do not wrap": ((index_nodes.Carried._reach, "if least <= lo and hi <= greatest else None", ""), 90),
+    "loops of unsigned types count by value": ((index_trips.readings, "f.dtype.is_unsigned and", "False and"), 49),
+    "bounds of loops never have the top bit": ((index_walk.Walk.loop, "if dtype.is_unsigned else ()", "if False else ()"), 783),
+    "a function is never entered": ((index_reach.Entered.evaluate, "self.outside or ", ""), 0),
+    "one call enters a function": ((index_reach.Entered.evaluate, "any(", "all("), 0),
+    "a block needs the other outcome": ((index_reach.Reached.evaluate, "int(self.holds)", "int(not self.holds)"), 1),
+    "a call in an arm is never made": ((index_nodes.Join.evaluate, "if facts[place] is not None", "if facts[place] is None"), 0),
+    "equal values compare as others": ((index_nodes.apply, '("eq", "le", "ge")', '("eq", "lt", "gt")'), 74),
+    "an arm is never taken": ((index_nodes.Choice.evaluate, "if not condition.lo", "if False"), 0),
+    "a condition on a sum that wraps": ((index_nodes.Refined.evaluate, "ends[0] < least or ends[1] > greatest", "False"), 113),
+    "operands of the other sign are read by value": ((index_nodes._read_two_ways, "not a.within(*bounds(dtype))", "False"), 36),
+    "less than is one more": ((index_conditions._below, "b.hi - 1", "b.hi - 2"), 2),
+    "not equal takes the ends": ((index_conditions._different, "(c == a.hi)", "1"), 38),
+    "the other arm is this arm": ((index_conditions.refine, "term.op if holds else _NEGATED[term.op]", "term.op"), 0),
+    "or is and": ((index_conditions.refine, 'holds is (term.op in ("and", "bitand"))', "True"), 46),
+    "relations need no guards": ((index_bounds.Limit.holds, "fact is None or not fact.within(lo, hi)", "False"), 1),
+    "own forms may wrap": ((index_bounds._Search.own_form, "form if least <= low and high <= greatest else None", "form"), 37),
+    "a widened value is its form": ((index_values.Values._foreign, "term.dtype.bits >= dtype.bits", "True"), 11),
+    "a rest is taken twice": ((index_values.Values._shortened, "((quotient, c),)), -k)", "((quotient, c),)), k)"), 16),
+    "signed values widen to unsigned ones": ((index_system.System._own_form, "0 if term.dtype.is_unsigned else least", "least"), 74),
+    "a loop variable stays two below its stop": ((index_walk.Walk.loop, "-1 if up else 1", "-2 if up else 2"), 614),
+    "every call fits": ((index_wrapping._reach, "a.lo + b.lo, a.hi + b.hi", "0, 0"), 38),
+    "sums do not wrap by their form": ((index_wrapping._by_form, "not term.whole or ", ""), 2),
     "values are their forms": ((index_relations._exact, "least <= found[0] and found[1] <= greatest", "True"), 0),
 }  # fmt: skip
 
@@ -142,8 +158,7 @@ def mutated(mutant: Mutant) -> Iterator[None]:
 
 
 def values(fact: Fact | None) -> set[int]:
-    inside = range(fact.lo, fact.hi + 1) if fact is not None else ()
-    return {v for v in inside if fact is not None and ((v - fact.residue) % fact.modulus == 0 if fact.modulus else v == fact.residue)}
+    return set() if fact is None else set(filter(fact.allows, range(fact.lo, fact.hi + 1)))
 
 
 def pool(dtype: DType) -> list[Fact]:
@@ -151,7 +166,9 @@ def pool(dtype: DType) -> list[Fact]:
     ends = (least, least + 2, -3, -1, 0, 1, 5, greatest - 1, greatest)
     inside = sorted({max(least, min(greatest, e)) for e in ends})
     sets = {(lo, hi, m, r) for lo, hi in product(inside, inside) if lo <= hi for m, r in ((1, 0), (2, 1), (3, 0), (3, 1), (4, 2), (4, 0))}
-    return [made for lo, hi, m, r in sorted(sets) if (made := make(dtype, lo, hi, m, r)) is not None and values(made)]
+    few = [one_of(dtype, ends) for ends in ((least, 1, greatest), (1, 2, 6), (max(least, -3), 0, 2, 7))]
+    regular = [make(dtype, lo, hi, m, r) for lo, hi, m, r in sorted(sets)]
+    return [made for made in (*regular, *few * 8) if made is not None and values(made)]
 
 
 @cache
@@ -175,8 +192,10 @@ OPERATORS = ("add", "sub", "mul", "floordiv", "mod", "min", "max", "bitand", "bi
 
 def false_binary(source: random.Random, dtype: DType, facts: list[Fact]) -> bool:
     op, a, b = source.choice(OPERATORS), source.choice(facts), source.choice(facts)
-    said = values(binary(op, dtype, a, b))
-    return any(not results(op, dtype, x, y) <= said for x in values(a) for y in values(b))
+    told = [binary(op, dtype, a, b)]
+    tried, enumerated = index_enumerated.results(op, DType.BOOL if op in COMPARISONS else dtype, [a, b], False)
+    told += [enumerated] if tried else []
+    return any(said is None or not said.allows(n) for x in values(a) for y in values(b) for n in results(op, dtype, x, y) for said in told)
 
 
 def false_unary(source: random.Random, dtype: DType, facts: list[Fact]) -> bool:
@@ -216,13 +235,17 @@ CHECKS = (false_binary,) * 12 + (false_unary, false_cast, *(false_square,) * 4, 
 
 
 def false_numbers(draws: int = 12_000) -> bool:
-    """True where the result of some operation on types of four bits is one that its fact excludes."""
-    source = random.Random(5)
+    """True where the result of some operation on types of four bits is one that its fact excludes. Of every two operations one knows
+    hardly any values one by one, since all of so few bits would be."""
+    source, few = random.Random(5), index_domain.FEW
     facts = {dtype: pool(dtype) for dtype in (DType.INT4, DType.UINT4)}
-    for _ in range(draws):
-        dtype = source.choice((DType.INT4, DType.UINT4))
-        if source.choice(CHECKS)(source, dtype, facts[dtype]):
-            return True
+    try:
+        for _ in range(draws):
+            dtype, index_domain.FEW = source.choice((DType.INT4, DType.UINT4)), source.choice((few, 2))
+            if source.choice(CHECKS)(source, dtype, facts[dtype]):
+                return True
+    finally:
+        index_domain.FEW = few
     return False
 
 

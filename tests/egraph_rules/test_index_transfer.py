@@ -14,7 +14,8 @@ import pytest
 import z3
 from index_models import OPERATORS, Integers, Vectors, counterexample, ways
 
-from egraph_rules.index_domain import Fact, below, bounds, into, join, make, meet, top, widen
+from egraph_rules import index_domain
+from egraph_rules.index_domain import Fact, below, bounds, into, join, make, meet, one_of, top, widen
 from egraph_rules.index_transfer import binary, cast, compare, operand, power, square, unary
 from pypto_ir.dtypes import DType
 
@@ -175,10 +176,7 @@ def test_comparisons_are_certain_only_where_they_are(dtype: DType) -> None:
 
 
 def values(fact: Fact | None) -> set[int]:
-    if fact is None:
-        return set()
-    inside = range(fact.lo, fact.hi + 1)
-    return {v for v in inside if ((v - fact.residue) % fact.modulus == 0 if fact.modulus else v == fact.residue)}
+    return set() if fact is None else set(filter(fact.allows, range(fact.lo, fact.hi + 1)))
 
 
 def small(dtype: DType) -> list[Fact]:
@@ -191,11 +189,14 @@ def small(dtype: DType) -> list[Fact]:
         for r in range(m)
         if (made := make(dtype, lo, hi, m, r)) is not None
     }
-    return sorted(found, key=repr)
+    few = (one_of(dtype, some) for some in ((least, 0, greatest), (0, 1, 4, 6), (max(least, -3), 2, 3), (1, 2, 7)))
+    return sorted(found | {made for made in few if made is not None}, key=repr)
 
 
+@pytest.mark.parametrize("few", [2, index_domain.FEW])
 @pytest.mark.parametrize("dtype", NARROW, ids=named)
-def test_joins_and_meets_are_what_both_and_either_allow(dtype: DType) -> None:
+def test_joins_and_meets_are_what_both_and_either_allow(dtype: DType, few: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(index_domain, "FEW", few)
     source = random.Random(1)
     pool = small(dtype)
     for _ in range(4000):

@@ -3,17 +3,20 @@
     drawn = random_index_program(random.Random(7))
     drawn.program, drawn.probes
 
+Two programs of five are plain: most of their expressions are of the forms that upstream's prover follows, sums, products and quotients
+by powers of two of names and multiples of 16, with loops of constant start and step.
 Parameters of entry functions have small ranges, so that all their values can be run. A probe is an expression at a statement, of which
 a prover will be asked there.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from random import Random
 
+from egraph_rules.index_calls import call_sites
 from pypto_ir.dtypes import DType
 from pypto_ir.expr import Binary, Cast, Const, Expr, Item, MakeTuple, Unary, Var, dtype_of
 from pypto_ir.stmt import (
@@ -40,6 +43,8 @@ INTEGERS = tuple(d for d in DType if d.is_int)
 _WEIGHTED = (DType.INDEX,) * 8 + (DType.INT32,) * 4 + (DType.INT64, DType.UINT32, DType.UINT64) * 2 + INTEGERS
 _BINARY = ("add", "sub", "mul") * 5 + ("floordiv", "mod") * 4 + ("min", "max", "bitand", "bitor", "bitxor", "shl", "shr") * 2 + ("pow",)
 _COMPARISONS = ("eq", "ne", "lt", "le", "gt", "ge")
+#: loops of any width, INDEX more often
+_LOOPS = (DType.INDEX,) * 8 + (DType.INT32, DType.INT64) * 2 + INTEGERS
 _FACTORS = (1, 2, 3, 4, 5, 6, 7, 8, 12, 15, 16, 16, 16, 24, 32, 48, 64, 128, 256)
 
 
@@ -68,6 +73,7 @@ class _Draw:
     name: str
     callees: list[Function]
     probes: list[Probe]
+    plain: bool = False
     views: list[list[Var]] = field(default_factory=lambda: [[]])
     blocks: list[list[Stmt]] = field(default_factory=lambda: [[]])
     counter: int = 0
@@ -96,8 +102,32 @@ class _Draw:
         lo = 0 if dtype.is_unsigned else -(1 << dtype.bits - 1)
         return Const((value - lo) % (1 << dtype.bits) + lo, dtype)
 
+    def multiple(self, dtype: DType) -> Const:
+        """A multiple of 16, as far as the type has one; sometimes a large one, whose sums and products wrap."""
+        factor = self.source.choice((16, 16, 16, 32, 48, 64, 256, -16, 0, 1 << dtype.bits - 4, 8, 5))
+        return self.wrapped(factor, dtype)
+
+    def simple(self, dtype: DType, depth: int) -> Expr:
+        """An expression of forms that upstream's prover follows."""
+        names = self.names(dtype)
+        if depth == 0 or self.chance(20):
+            return self.source.choice(names) if names and self.chance(70) else self.multiple(dtype)
+        left = self.simple(dtype, depth - 1)
+        match self.source.randrange(10):
+            case 0 | 1 | 2:
+                return Binary("add", left, self.simple(dtype, depth - 1))
+            case 3:
+                return Binary("sub", left, self.simple(dtype, depth - 1))
+            case 4 | 5 | 6:
+                return Binary("mul", left, self.multiple(dtype))
+            case 7:
+                return Binary("mul", left, self.simple(dtype, depth - 1))
+        return Binary("floordiv", left, self.wrapped(self.source.choice((1, 2, 4, 8, 16, 3, 1 << dtype.bits - 2)), dtype))
+
     def expr(self, dtype: DType, depth: int) -> Expr:
         """An expression of a type."""
+        if self.plain and self.chance(75):
+            return self.simple(dtype, depth)
         names = self.names(dtype)
         if names and (depth == 0 or self.chance(25)):
             return self.source.choice(names[-6:] if self.chance(70) else names)
@@ -114,7 +144,8 @@ class _Draw:
         op = self.source.choice(_BINARY)
         left = self.expr(dtype, depth - 1)
         if op in ("shl", "shr"):
-            return Binary(op, left, Const(self.source.randrange(min(dtype.bits, 6)), dtype))
+            by: Expr = Const(self.source.randrange(min(dtype.bits, 6)), dtype)
+            return Binary(op, left, Binary("bitand", self.expr(dtype, 0), self.wrapped(3, dtype)) if self.chance(20) else by)
         if op == "pow":
             return Binary(op, left, Const(self.source.randrange(4), dtype))
         if op in ("floordiv", "mod", "mul") and self.chance(75):
@@ -234,10 +265,18 @@ class _Draw:
             by = self.source.choice(names)
         return near(start), near(stop), by
 
+    def aligned(self, dtype: DType) -> tuple[Expr, Expr, Expr]:
+        """A loop over multiples of 16, upwards or downwards, of no to four trips."""
+        step, trips = self.source.choice((16, 16, 32, 48, -16, -32)), self.source.randrange(5)
+        start = self.source.choice((0, 0, 16, 64, -16)) + (-step * trips if step < 0 else 0)
+        return self.wrapped(start, dtype), self.wrapped(start + step * trips, dtype), self.wrapped(step, dtype)
+
     def loop(self, depth: int, size: int) -> None:
         self.loops += 1
-        dtype = self.source.choice((DType.INDEX,) * 5 + (DType.INT32, DType.INT64, DType.INT8))
+        dtype = self.source.choice(_LOOPS)
         start, stop, step = self.bounds(dtype)
+        if self.plain and self.chance(70):
+            start, stop, step = self.aligned(dtype)
         inits = self.carried()
         with self.block() as body:
             var = self.define(Var(self.fresh("i"), ScalarType(dtype)))
@@ -303,8 +342,7 @@ class _Draw:
         for r in results:
             self.define(r)
 
-    def call(self) -> None:
-        callee = self.source.choice(self.callees)
+    def call(self, callee: Function) -> None:
         args = tuple(self.expr(dtype_of(p.var) or DType.INDEX, 1 + self.source.randrange(2)) for p in callee.params)
         types = callee.returns
         launch = self.chance(20)
@@ -327,18 +365,22 @@ class _Draw:
             elif kind < 32 and depth and self.loops < 2:
                 self.while_loop(depth, size // 2)
             elif kind < 42 and self.callees:
-                self.call()
+                self.call(self.source.choice(self.callees))
             elif kind < 46:
                 self.lane()
             elif kind < 48:
-                self.emit(Scope("cluster", (Assign((self.define(Var(self.fresh("v"), INDEX)),), self.const(DType.INDEX)),)))
+                var = Var(self.fresh("v"), INDEX)
+                self.emit(Scope("cluster", (Assign((var,), self.const(DType.INDEX)),)))
+                self.define(var)
             else:
                 self.let()
 
-    def function(self, params: tuple[Param, ...], size: int, returns: int) -> Function:
+    def function(self, params: tuple[Param, ...], size: int, returns: int, uncalled: Sequence[Function] = ()) -> Function:
         for p in params:
             self.define(p.var)
         self.fill(2, size)
+        for callee in uncalled:
+            self.call(callee)
         types = [self.source.choice(_WEIGHTED) for _ in range(returns)]
         self.emit(Return(tuple(self.expr(t, 1) for t in types)))
         return Function(self.name, params, tuple(ScalarType(t) for t in types), tuple(self.blocks[0]), "Orchestration")
@@ -348,13 +390,16 @@ def random_index_program(source: Random, size: int = 7) -> Drawn:
     """A program of one entry function and up to two functions that it calls, one of them perhaps recursive."""
     probes: list[Probe] = []
     functions: list[Function] = []
+    plain = source.randrange(5) < 2
     for n in range(source.randrange(3)):
-        draw = _Draw(source, f"f{n}", list(functions), probes)
+        draw = _Draw(source, f"f{n}", list(functions), probes, plain)
         params = tuple(Param(Var(f"x{k}", ScalarType(source.choice(_WEIGHTED)))) for k in range(1 + source.randrange(2)))
         made = draw.function(params, size // 2 + 1, 1 + source.randrange(2))
         functions.append(_recursive(source, made) if source.randrange(100) < 25 else made)
-    draw = _Draw(source, "main", functions, probes)
-    return Drawn(Program("random", (*functions, draw.function(_entry_params(source), size, 0)), None), probes)
+    draw = _Draw(source, "main", functions, probes, plain)
+    called = {site.callee for f in functions for site in call_sites(f) if site.callee != f.name}
+    uncalled = [f for f in functions if f.name not in called]
+    return Drawn(Program("random", (*functions, draw.function(_entry_params(source), size, 0, uncalled)), None), probes)
 
 
 def _entry_params(source: Random) -> tuple[Param, ...]:

@@ -2,18 +2,18 @@
 
     check_index(random_index_program(random.Random(7)))
 
-The program is run for all values of its entry's parameters, on several lanes, with floor and with truncating division; at each probe the
-value is held against the fact, the proof, the quotient and the relation that were given for it. Upstream's prover is asked too: what it
-accepts and no value contradicts must be proved.
+The program is run for all values of its entry's parameters, on several lanes, with floor and with truncating division and as kernels
+divide; at each probe the value is held against the fact, the proof, the quotient and the relation that were given for it. Upstream's
+prover is asked too: what it accepts and no value contradicts must be proved.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from itertools import product
-from typing import Any
+from typing import Any, TypeAlias
 
 from egraph_rules.index_facts import Fact, IndexFacts, Proof, Relation
 from egraph_rules.mx.proofs import Where
@@ -22,17 +22,22 @@ from pypto_ir.dtypes import DType
 from pypto_ir.expr import Binary, Cast, Const, Expr, Unary, dtype_of
 from pypto_ir.interp.inputs import Lane
 from pypto_ir.interp.machine import Machine
-from pypto_ir.interp.scalars import Thunk, compile_expr
+from pypto_ir.interp.scalars import DIVISIONS, Thunk, compile_expr
 from pypto_ir.interp.statements import StatementCompiler, Step
 from pypto_ir.interp.values import RunError
-from pypto_ir.stmt import Stmt
+from pypto_ir.stmt import Assign, Call, Stmt, walk
 from pypto_ir.text import expr_text
 from pypto_ir.types import ScalarType
 from tests.generators.index_programs import Drawn, Probe
 
 LANES = (Lane(0, 1, 1), Lane(2, 3, 0))
+#: blocks of launches as large as there are: what holds of few may wrap for these
+FAR = (Lane((1 << 31) - 2, (1 << 31) - 1, 1), Lane(3 << 26, 3 << 26 | 16, 0), Lane(600_000, 600_016, 0), Lane(40_000, 1 << 16, 1))
+_BLOCKS = frozenset({"tile.get_block_idx", "tile.get_block_num"})
 #: statements of one run
 STEPS = 2000
+#: what looks at the values of probes, by the identity of their statement
+Looks: TypeAlias = dict[int, list[Callable[[dict[str, Any]], None]]]
 
 
 class FalseFact(Exception):
@@ -52,33 +57,55 @@ class Claim:
 
 
 @dataclass(slots=True)
-class Checked:
-    """What a program's check saw: runs that ended, probes, values; of the probes, what is proved, what upstream's prover accepts, how much
-    of that is proved, how much some value contradicts (as an index), and what is neither: accepted there, true and not proved here.
-    """
+class Judged:
+    """What came of a probe: whether facts prove it, whether upstream's prover accepts it, whether some run saw its value, whether a value
+    (as an index reads it) contradicts that it is a non-negative multiple, and that value; `far` are the blocks of
+    large launches in which it was seen too."""
 
-    runs: int = 0
-    probes: int = 0
-    seen: int = 0
-    proved: int = 0
-    upstream: int = 0
-    both: int = 0
-    false_upstream: int = 0
-    missed: list[Probe] = field(default_factory=list)
+    probe: Probe
+    proof: Proof
+    proved: bool
+    upstream: bool
+    seen: bool = False
+    far: set[Lane] = field(default_factory=set)
+    contradicted: int | None = None
+
+    @property
+    def false_upstream(self) -> bool:
+        return self.upstream and self.contradicted is not None
 
 
 @dataclass(slots=True)
-class Doubt:
-    """What was seen of an offset that upstream's prover accepts and that is not proved."""
+class Checked:
+    """What a program's check saw: runs, those that came to their end, values, and what came of every probe.
 
-    seen: bool = False
-    contradicted: bool = False
+    `blocks` says that the program asks for the block that runs, of which not all are tried, `away` is the block of a large launch that runs
+    now, `there` are the statements of the program.
+    """
+
+    judged: list[Judged]
+    runs: int = 0
+    complete: int = 0
+    seen: int = 0
+    blocks: bool = False
+    away: Lane | None = None
+    there: set[int] = field(default_factory=set)
+
+    @property
+    def missed(self) -> list[Judged]:
+        """Accepted by upstream's prover, not proved, and true: no value contradicts it, and either some run saw one, of large launches too
+        where the program asks for its block, or every run came to its end without one."""
+        whole = self.complete == self.runs
+        doubted = [j for j in self.judged if j.upstream and not j.proved and j.contradicted is None]
+        return [
+            j for j in doubted if (len(j.far) == len(FAR) if self.blocks else j.seen or (whole and id(j.probe.statement) in self.there))
+        ]
 
 
 class _Watched(StatementCompiler):
     """Makes statements that look at their probes before they run."""
 
-    def __init__(self, machine: Machine, function: str, probes: dict[int, list[Callable[[dict[str, Any]], None]]]) -> None:
+    def __init__(self, machine: Machine, function: str, probes: Looks) -> None:
         super().__init__(machine, function)
         object.__setattr__(self, "_probes", probes)
 
@@ -99,23 +126,19 @@ def check_index(drawn: Drawn, divisor: int = 16, facts_of: Callable[..., IndexFa
     """Run a program exhaustively and hold every claim against it. Raises `FalseFact` with the program's words."""
     facts, upstream = facts_of(drawn.program), UpstreamProver(drawn.program)
     claims = [_claim(facts, upstream, drawn, i, divisor) for i in range(len(drawn.probes))]
-    checked = Checked(probes=len(claims), proved=sum(c.proof.proved for c in claims), upstream=sum(c.upstream for c in claims))
-    checked.both = sum(c.upstream and c.proof.proved for c in claims)
-    # kernels divide an unsigned value with its top bit set as a negative one, which no run shows
-    doubts = {id(c.probe): Doubt() for c in claims if c.upstream and not c.proof.proved and not _top_bit(c.fact)}
+    checked = Checked([Judged(c.probe, c.proof, c.proof.proved, c.upstream) for c in claims])
+    statements = [s for f in drawn.program.functions for s in walk(f.body)]
+    checked.there = set(map(id, statements))
+    checked.blocks = any(isinstance(s, Assign) and isinstance(s.value, Call) and s.value.op in _BLOCKS for s in statements)
     main = drawn.program.functions[-1]
     ranges = [range(p.range[0], p.range[1] + 1) for p in main.params if p.range is not None]
-    for division in ("floor", "trunc"):
-        for lane in LANES:
-            for args in product(*ranges):
-                _run(drawn, claims, checked, doubts, lane, division, args)
-    checked.false_upstream = sum(d.contradicted for d in doubts.values())
-    checked.missed = [c.probe for c in claims if (d := doubts.get(id(c.probe))) is not None and d.seen and not d.contradicted]
+    for division in DIVISIONS:
+        looks: Looks = defaultdict(list)
+        for claim, judged in zip(claims, checked.judged, strict=True):
+            looks[id(claim.probe.statement)].append(_look(claim, checked, judged, division))
+        for lane in (*LANES, *FAR) if division == "kernel" else LANES:
+            _run(drawn, looks, checked, lane, division, product(*ranges))
     return checked
-
-
-def _top_bit(fact: Fact) -> bool:
-    return fact.dtype.is_unsigned and fact.hi >> (fact.dtype.bits - 1) != 0
 
 
 def _claim(facts: IndexFacts, upstream: UpstreamProver, drawn: Drawn, i: int, divisor: int) -> Claim:
@@ -135,23 +158,22 @@ def _claim(facts: IndexFacts, upstream: UpstreamProver, drawn: Drawn, i: int, di
     return Claim(probe, fact, proof, quotient, relation, accepted)
 
 
-def _run(
-    drawn: Drawn, claims: list[Claim], checked: Checked, doubts: dict[int, Doubt], lane: Lane, division: str, args: tuple[int, ...]
-) -> None:
+def _run(drawn: Drawn, looks: Looks, checked: Checked, lane: Lane, division: str, argument_lists: Iterable[tuple[int, ...]]) -> None:
     machine = Machine(drawn.program, {}, False, division, lane, None, None, STEPS, None)
-    looks: dict[int, list[Callable[[dict[str, Any]], None]]] = defaultdict(list)
-    for claim in claims:
-        looks[id(claim.probe.statement)].append(_look(claim, checked, doubts.get(id(claim.probe)), division))
     for f in drawn.program.functions:
         machine.bodies[f.name] = _Watched(machine, f.name, looks).block(f.body)
-    try:
-        machine.call(drawn.program.functions[-1], args)
-        checked.runs += 1
-    except RunError:
-        return  # a division by zero, a shift too far or too many steps: what was seen before was checked
+    checked.away = lane if lane in FAR else None
+    for args in argument_lists:
+        machine.steps = machine.depth = machine.next_check = 0
+        checked.runs += checked.away is None  # loops over all blocks of a large launch have no end in sight
+        try:
+            machine.call(drawn.program.functions[-1], args)
+            checked.complete += checked.away is None
+        except RunError:
+            continue  # a division by zero, a shift too far or too many steps: what was seen before was checked
 
 
-def _look(claim: Claim, checked: Checked, doubt: Doubt | None, division: str) -> Callable[[dict[str, Any]], None]:
+def _look(claim: Claim, checked: Checked, judged: Judged, division: str) -> Callable[[dict[str, Any]], None]:
     probe, fact, proof = claim.probe, claim.fact, claim.proof
     value_of = compile_expr(probe.expr, division)
     quotient_of = None if claim.quotient is None else compile_expr(claim.quotient, division)
@@ -162,16 +184,19 @@ def _look(claim: Claim, checked: Checked, doubt: Doubt | None, division: str) ->
         if value is None:
             return
         checked.seen += 1
-        if doubt is not None:
-            doubt.seen = True
-            doubt.contradicted |= as_index(value, fact.dtype) < 0 or value % proof.divisor != 0
+        judged.seen = True
+        if checked.away is not None:
+            judged.far.add(checked.away)
+        false = as_index(value, fact.dtype) < 0 or value % proof.divisor != 0
+        if false and judged.contradicted is None:
+            judged.contradicted = value
         inside = fact.lo <= value <= fact.hi
         congruent = (value - fact.residue) % fact.modulus == 0 if fact.modulus else value == fact.residue
         if not (inside and congruent):
             _fail(claim, f"is {value}, said to be {fact}", division)
         if fact.cannot_wrap and exact(probe.expr, env, division) != value:
             _fail(claim, f"is {value} by wrapping, said not to wrap", division)
-        if proof.proved and (as_index(value, fact.dtype) < 0 or value % proof.divisor):
+        if proof.proved and false:
             _fail(claim, f"is {value}, proved to be a non-negative multiple of {proof.divisor}", division)
         if quotient_of is not None and (got := quotient_of(env)) != value // proof.divisor:
             assert claim.quotient is not None

@@ -1,0 +1,63 @@
+"""Facts of places: arms that are never taken, loops that never run, a few values one by one, and equal operands that are out of view."""
+
+from __future__ import annotations
+
+from helpers import const, give, loop, scalar
+from test_index_facts import call, calling, let, main, where
+
+from egraph_rules.index_facts import Fact, IndexFacts, Proof
+from pypto_ir.stmt import Program
+
+
+def fact(p: Program) -> Fact:
+    return IndexFacts(p).of(*where(p))
+
+
+def proof(p: Program, by: int = 16) -> Proof:
+    f, e, s = where(p)
+    return IndexFacts(p).prove(f, e, by, s)
+
+
+def test_anything_holds_in_a_loop_that_never_runs_and_not_in_one_that_does() -> None:
+    for stop, proved in ((0, True), (1, False)):
+        assert proof(main([], loop("k", [0, stop, 1], {}, [let("o", 8)]))).proved is proved
+
+
+def test_a_call_in_a_loop_that_never_runs_is_no_source_of_a_parameter() -> None:
+    for stop, proved in ((0, True), (1, False)):
+        p = calling([scalar("x")], [let("o", "x")], loop("k", [0, stop, 1], {}, [call(8)]), call(16))
+        assert proof(p).proved is proved
+
+
+def test_arguments_of_three_calls_are_known_one_by_one() -> None:
+    p = calling([scalar("x")], [let("o", "x")], call(0), call(16), call(80))
+    assert str(fact(p)) == "one of 0, 16, 80"
+    assert not fact(p).allows(32) and fact(p).allows(80)
+
+
+def test_a_product_wraps_only_where_some_combination_does() -> None:
+    """4 * 32 wraps at eight bits, 4 * 16 does not."""
+    by = {"const": 4, "dtype": "INT8"}
+    for last, proved in ((16, True), (32, False)):
+        args = [call(const(n, "INT8")) for n in (0, 4, last)]
+        assert proof(calling([scalar("x", "INT8")], [let("four", by), let("o", "x * four")], *args)).proved is proved
+
+
+def test_operands_that_equal_those_of_another_loop_are_taken_where_they_are_in_view() -> None:
+    """`0 * n` is the value that `(i - i) * n` is in a loop over i, which is out of view behind it."""
+    body = loop("i", [0, 4, 1], {}, [let("z", "i - i"), let("y", "z * (x // 3)")])
+    p = main([scalar("x", range=(0, 9))], body, let("o", "(0 * (x // 3)) // 2 + 16"))
+    assert proof(p).proved
+
+
+def test_the_search_for_what_broke_a_proof_ends_where_every_trip_divides() -> None:
+    """Of c = (c + x) // 2 each trip asks for twice the divisor, and c starts at a multiple of all of them."""
+    body = loop("k", [0, "x", 1], {"c": "0"}, [let("d", "(c + x) // 2"), give("d")], ["r"])
+    found = proof(main([scalar("x")], body, let("o", "r")))
+    assert not found.proved and found.obstacle is not None and found.obstacle.divisor <= 1 << 64
+
+
+def test_an_unsigned_quotient_of_zero_is_zero_whatever_its_divisor_is_as_a_signed_number() -> None:
+    """`12 * 0 // 2147483648` in UINT32: kernels divide by -2147483648, and 0 by either is 0."""
+    words = [let(name, {"const": n, "dtype": "UINT32"}) for name, n in (("a", 12), ("z", 0), ("h", 1 << 31))]
+    assert fact(main([], *words, let("o", "a * z // h"))).constant == 0
