@@ -275,6 +275,10 @@ def _kept(command: Any, file: str, without: frozenset[str]) -> bool:
 
 
 @lru_cache(maxsize=8)
-def engine(without: frozenset[str] = frozenset(), files: tuple[str, ...] = RULE_FILES) -> Engine:
-    """The engine of this process for a choice of rules."""
-    return Engine(without, files=files)
+def engine(without: frozenset[str] = frozenset(), files: tuple[str, ...] = RULE_FILES, noting: tuple[str, ...] = ()) -> Engine:
+    """The engine of this process for a choice of rules; with `noting` the rules note which of these constructors they make."""
+    if not noting:
+        return Engine(without, files=files)
+    from egraph_rules import provenance
+
+    return Engine(without, provenance.noting(files, noting), files)

@@ -155,6 +155,21 @@ def parser() -> argparse.ArgumentParser:
     optimize.add_argument("--validate-seconds", metavar="SECONDS", type=_seconds, help="time for that comparison (default: 0.25)")
     optimize.set_defaults(command=_command("optimize"))
 
+    explain = commands.add_parser("explain", help="say why a program is lowered as it is, and what stands in the way", allow_abbrev=False)
+    explain.add_argument("input", metavar="IN", help="program file, - for standard input")
+    explain.add_argument("--format", choices=("text", "json"), default="text", help="for people (default) or for machines")
+    explain.add_argument("--target", metavar="NAME", help="compile for this target instead of the one that the program names")
+    explain.add_argument(
+        "--without-rule", metavar="NAME", action="append", default=[], help="leave out a rewrite rule or a whole rule file"
+    )
+    explain.add_argument(
+        "--choices",
+        metavar="N",
+        type=_count,
+        help="choices of a function that are decided anew to find their runners-up (default: 24), the most cycles first",
+    )
+    explain.set_defaults(command=_command("explain"))
+
     convert = commands.add_parser("convert", help="write a program in the other form, JSON or printed", allow_abbrev=False)
     convert.add_argument("input", metavar="IN", help="program file, - for standard input")
     convert.add_argument("-o", "--output", metavar="OUT", default="-", help="where the result goes (default: standard output)")

@@ -70,9 +70,13 @@ def load(path: str) -> Source:
 
 def load_verified(path: str) -> Source:
     """A program that the verifier has nothing against; its warnings are printed. Raises `Refused`."""
+    return verified(load(path))
+
+
+def verified(source: Source) -> Source:
+    """The same program, that the verifier has nothing against; its warnings are printed. Raises `Refused`."""
     from pypto_ir.verify import verify_program
 
-    source = load(path)
     diagnostics = source.located(verify_program(source.program))
     if any(d.severity is Severity.ERROR for d in diagnostics):
         raise Refused(diagnostics)
@@ -118,6 +122,13 @@ def optimize(arguments: argparse.Namespace) -> int:
     if stats is not None:
         write_atomically(stats, (json.dumps(result.stats, indent=1, ensure_ascii=False) + "\n").encode())
     return LIMIT if result.limit_hit else DONE
+
+
+def explain(arguments: argparse.Namespace) -> int:
+    from pypto_eqsat.explain_command import explain_program
+
+    options = {"target": _target(arguments.target), "without_rules": _without(arguments.without_rule)}
+    return explain_program(load(arguments.input), arguments, options)
 
 
 @contextmanager
