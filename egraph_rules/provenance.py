@@ -6,8 +6,9 @@ becomes
 
     (rule ((= f (Pages x)) ..) ((union f (RowsOf (Flat x) p)) (maker-RowsOf "pages.rows" (Flat x) p)) :ruleset pages :name "pages.rows")
 
-`maker-RowsOf` is a relation over the operands of `RowsOf`. Its rows are rebuilt as those of the constructor are, so that after saturation the
-row of a node and the rows that tell of its rules have equal operands. No rule reads these relations: the classes and nodes stay the same.
+`maker-RowsOf` is a relation over the operands of `RowsOf`. Its rows are rebuilt as those of the constructor are, so that after saturation
+the row of a node and the rows that tell of its rules have equal operands. No rule reads these relations: the classes and nodes stay as
+they are.
 """
 
 from __future__ import annotations

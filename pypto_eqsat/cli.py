@@ -91,7 +91,13 @@ def report(diagnostics: Iterable[Diagnostic]) -> None:
 
 
 class _Parser(argparse.ArgumentParser):
-    """An argument parser whose errors are diagnostics and whose help is printed as all output is."""
+    """An argument parser whose errors are diagnostics and whose help is printed as all output is. The value of `--remarks` is part of
+    its word, so that `--remarks prog.json` names a program and no expression."""
+
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
+        given = sys.argv[1:] if args is None else list(args)
+        end = given.index("--") if "--" in given else len(given)
+        return super().parse_known_args(["--remarks=" if a == "--remarks" else a for a in given[:end]] + given[end:], namespace)
 
     def print_help(self, file: Any = None) -> None:
         say(self.format_help().rstrip())
@@ -151,6 +157,18 @@ def parser() -> argparse.ArgumentParser:
         help="leave out a rewrite rule or a whole rule file, for experiments; may be given several times",
     )
     optimize.add_argument("--stats", metavar="FILE", help="write cost, bounds, times and what was validated as JSON")
+    optimize.add_argument(
+        "--remarks",
+        metavar="[=REGEX]",
+        help="say what was done (passed), what could not be (missed) and what was found (analysis), each with its place; "
+        "REGEX is searched for in kind:name:function, as in missed: or pages or :q_proj$",
+    )
+    optimize.add_argument(
+        "--remarks-format", choices=("text", "json", "sarif"), default="text", help="the form of remarks; SARIF holds the diagnostics, too"
+    )
+    optimize.add_argument("--remarks-file", metavar="FILE", help="where remarks go (default: standard error, as text)")
+    optimize.add_argument("--report", metavar="FILE.html", help="write a page that shows what was chosen, why, and what it gains")
+    optimize.add_argument("--report-times", action="store_true", help="show phase times in the report, which then differ from run to run")
     optimize.add_argument("--no-validate", action="store_true", help="do not interpret input and output to compare them")
     optimize.add_argument("--validate-seconds", metavar="SECONDS", type=_seconds, help="time for that comparison (default: 0.25)")
     optimize.set_defaults(command=_command("optimize"))

@@ -25,6 +25,7 @@ from pypto_eqsat.files import (
     say,
     write_atomically,
 )
+from pypto_eqsat.observe import observing
 from pypto_ir.diagnostics import Diagnostic, Refused, Severity
 from pypto_ir.formats import JSON, TEXT, Document, format_of_path, read_document, write_as
 from pypto_ir.stmt import Program, walk
@@ -92,10 +93,6 @@ def optimize(arguments: argparse.Namespace) -> int:
     check_writable(output)
     if stats is not None:
         check_writable(stats)
-    source = load(arguments.input)
-
-    from pypto_eqsat.driver import optimize as optimize_program
-
     options: dict[str, Any] = {
         "target": target,
         "time_limit": arguments.time_limit,
@@ -114,8 +111,14 @@ def optimize(arguments: argparse.Namespace) -> int:
         options["stages"] = (arguments.stage,)
     seconds = arguments.validate_seconds
     options["validate_seconds"] = VALIDATE_SECONDS if seconds is None else seconds
-    with source.locating(), reproducing(source.program):
-        result = optimize_program(source.program, **options)
+    with observing(arguments) as watched:
+        source = watched.source = load(arguments.input)
+
+        from pypto_eqsat.driver import optimize as optimize_program
+
+        options["policy_cost"] |= watched.asked
+        with source.locating(), reproducing(source.program):
+            result = watched.result = optimize_program(source.program, record=watched.record, **options)
     report(source.located(result.diagnostics))
     format = format_of_path(output) or source.document.format
     write_atomically(output, write_as(result.program, format).encode())

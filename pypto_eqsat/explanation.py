@@ -158,7 +158,7 @@ def _lowered(f: Function, item: Lowered, policy: PolicyCost | None, machine: Tar
         result.forced += found.forced
         result.left_out += found.left_out
         result.choices += [_choice(run, ways, a) for a in found.items]
-        result.same += _same(run)
+        result.same += same_tiles(run)
     return result
 
 
@@ -223,7 +223,7 @@ def capacity(run: Pass, ways: Ways, chosen: Iterable[int]) -> str | None:
     return f"the cheapest program of all, {cycles(first.price.cost)} cycles{by}, does not fit: {'; '.join(parts)}"
 
 
-def _same(run: Pass) -> Iterator[tuple[str, str]]:
+def same_tiles(run: Pass) -> Iterator[tuple[str, str]]:
     """The author's values whose flat tile is that of an earlier value, although the author makes them apart."""
     graph, first = run.question.graph, dict[int, str]()
     for s in walk(graph.encoded.function.body):
