@@ -180,7 +180,7 @@ def _limits(item: Lowered, places: _Places) -> Iterator[Remark]:
 def _analysis(item: Lowered, places: _Places, machine: Target, result: Result | None) -> Iterator[Remark]:
     text = f"{cycles(item.cost)} cycles, {proof(item.cost, item.lower_bound)}; as written {cycles(item.input_cost)}"
     text += f" ({change(item.input_cost, item.cost)})"
-    values = (("cost", item.cost), ("input_cost", item.input_cost), ("lower_bound", item.lower_bound))
+    values: tuple[tuple[str, Any], ...] = (("cost", item.cost), ("input_cost", item.input_cost), ("lower_bound", item.lower_bound))
     yield Remark(ANALYSIS, "cost", text, places.of(), values)
     if result is not None and places.f.name in result.policy:
         policy = result.policy[places.f.name]
