@@ -28,7 +28,7 @@ from extract.trips import DEFAULT_TRIPS
 from extract.verdict import Judge, internal
 from extract.weights import class_weights
 from pypto_ir.collection import collector_paused
-from pypto_ir.diagnostics import Refused, declare
+from pypto_ir.diagnostics import Diagnostic, Refused, declare
 from pypto_ir.expr import Var
 from pypto_ir.stmt import Assign, Call, Function, walk
 
@@ -40,7 +40,8 @@ class Lowered:
     """A lowered function, its price and the places of its tiles: costs in the units of the cost model,
     `changed` False where the author's function stayed, `settled` True where
     a second run is known to change nothing, `limit` what stopped the choice before its proof, if anything did; `passes` how it was decided,
-    where that was to be kept."""
+    where that was to be kept. Where it was lowered from another text than the author's, `beaten` is what the author's own gives, or
+    `refusal` why it gives nothing."""
 
     function: Function
     cost: float
@@ -56,6 +57,8 @@ class Lowered:
     settled: bool = False
     limit: str | None = None
     passes: list[Pass] = field(default_factory=list)
+    beaten: Lowered | None = None
+    refusal: tuple[Diagnostic, ...] = ()
 
 
 #: how often a result is taken as a new input, unless it is settled before

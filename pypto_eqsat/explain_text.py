@@ -49,6 +49,8 @@ def _function(f: Explained, shown: int) -> Iterator[str]:
     else:
         yield f"function {f.name}: {_STATUS[f.status]}, {cycles(item.cost)} cycles, {proof(item.cost, item.lower_bound)}"
         yield f"  {written(f)}; {policy_text(item.cost, f.policy)}"
+    if f.status == "upstream":
+        yield f"  {start(f)}"
     for name in f.prepared:
         yield f"  before the choice: {PREPARED[name]} ({name})"
     for name, other in f.same:
@@ -83,6 +85,14 @@ def written(f: Explained) -> str:
     assert f.lowered is not None
     as_is = "as written" if f.two_d else "as written, with N-D tiles that no machine has,"
     return f"{as_is} {cycles(f.lowered.input_cost)} cycles{_than(f.lowered.cost, f.lowered.input_cost)}"
+
+
+def start(f: Explained) -> str:
+    """Why upstream's program was the better start."""
+    assert f.lowered is not None
+    if f.lowered.beaten is not None:
+        return f"what the rules make of the author's text costs {cycles(f.lowered.beaten.cost)} cycles"
+    return f"the rules give no 2-D form of the author's text: {f.lowered.refusal[0].message}"
 
 
 def _than(cost: float, other: float) -> str:

@@ -35,8 +35,8 @@ if TYPE_CHECKING:
 PASSED, MISSED, ANALYSIS = "passed", "missed", "analysis"
 #: what a rule recorded where its side condition failed, in words
 _REASONS = {
-    "gaps": "its valid region is no run of rows of the collapse",
-    "repeats": "an operand is repeated along an outer axis",
+    "gaps": "since its valid region is no run of rows of the collapse",
+    "repeats": "since it is repeated along an outer axis of the result",
 }
 
 
@@ -68,7 +68,7 @@ def remarks(program: Program, record: Record, result: Result | None, machine: Ta
             found += _refused(f, record.refused[f.name], places)
         elif f.name in record.lowered:
             item = record.lowered[f.name]
-            done: list[Remark] = []
+            done = [*_other_start(f, item, places)]
             for run in item.passes:
                 ways = Ways(run.question)
                 done += [*_passed(run, ways, places), *_missed(run, ways, places)]
@@ -144,6 +144,20 @@ def _passed(run: Pass, ways: Ways, places: _Places) -> Iterator[Remark]:
         yield Remark(PASSED, "same-tile", f"{name} is the 2-D tile of {other}: it takes no op of its own", places.of(name))
 
 
+def _other_start(f: Function, item: Lowered, places: _Places) -> Iterator[Remark]:
+    """That upstream's program was lowered in place of the author's, and what the author's misses."""
+    if not item.passes or item.passes[0].function is f:
+        return
+    text = f"lowered from upstream's program at {cycles(item.cost)} cycles"
+    if item.beaten is None:
+        yield Remark(PASSED, "upstream-start", f"{text}; the rules give no 2-D form of the author's text", places.of())
+        yield from _refused(f, item.refusal, places)
+        return
+    yield Remark(PASSED, "upstream-start", f"{text}; what the rules make of the author's costs {cycles(item.beaten.cost)}", places.of())
+    for run in item.beaten.passes:
+        yield from _missed(run, Ways(run.question), places)
+
+
 def _as_written(run: Pass, ways: Ways, i: int) -> bool:
     """True for a 2-D value that is made where and as the author makes it."""
     k, node = run.question.candidates[i], ways.node(i)
@@ -165,10 +179,9 @@ def _missed(run: Pass, ways: Ways, places: _Places) -> Iterator[Remark]:
             values = (("memory", o.memory.value), ("capacity", o.capacity), ("needed", o.needed))
             yield Remark(MISSED, "capacity", text, places.of(), values)
     for name, number in graph.encoded.numbers.items():
-        reasons = [r for r in graph.obstacles.get(graph.values[number], ()) if r in _REASONS]
-        if reasons and graph.encoded.types[number].rank > 2:
-            words = " and ".join(_REASONS[r] for r in reasons)
-            yield Remark(MISSED, "flat", f"{name} has no form as one 2-D tile beside the chosen one: {words}", places.of(name))
+        words = " and ".join(_REASONS[r] for r in graph.obstacles.get(graph.values[number], ()) if r in _REASONS)
+        if words and graph.encoded.types[number].rank > 2:
+            yield Remark(MISSED, "flat", f"{name}: no op takes it as one 2-D tile, {words}", places.of(name))
 
 
 def _limits(item: Lowered, places: _Places) -> Iterator[Remark]:

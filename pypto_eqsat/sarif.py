@@ -19,7 +19,8 @@ VERSION = "2.1.0"
 SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
 _LEVELS = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.NOTE: "note"}
 _LOC = re.compile(r"(?P<file>.+?):(?P<line>\d+)(?::(?P<column>\d+))?")
-_SUBJECTS = {
+#: what remarks are about that go by no rule and no code
+SUBJECTS = {
     "capacity": "a cheaper program does not fit into a memory of the target",
     "cost": "the cost of the result under the cost model",
     "egraph": "the size of the e-graph",
@@ -31,6 +32,7 @@ _SUBJECTS = {
     "pipes": "the busy cycles of each pipe",
     "placement": "a value is computed elsewhere than the author does",
     "policy": "the cost of the program of upstream's hand-written passes",
+    "upstream-start": "upstream's program was a better start than the author's text",
     "same-tile": "a value is the tile of another one",
 }
 
@@ -85,7 +87,7 @@ def _about(name: str) -> str:
     known = rule(name)
     if known is not None:
         return known.equation
-    return CODES.get(name) or PREPARED.get(name) or _SUBJECTS[name]
+    return CODES.get(name) or PREPARED.get(name) or SUBJECTS[name]
 
 
 def _result(text: str, level: str, kind: str, place: Place, file: str) -> dict[str, Any]:

@@ -15,6 +15,7 @@ from extract.choice import leaf_form, obligations
 from extract.trace import Pass
 from extract.ways import Ways
 from pypto_eqsat.numbers import cycles
+from pypto_ir.expr import Var
 
 #: classes and nodes of the largest e-graph that is drawn
 CLASSES, NODES = 60, 160
@@ -91,7 +92,14 @@ def _labels(graph: Graph, ways: Ways, reached: list[int]) -> dict[int, str]:
         kinds.update(dict.fromkeys(carrier.values(), kind))
     kinds.update(dict.fromkeys(graph.writes.values(), "store"))
     named = {c: f"{kinds.get(c, 'tile')} {ways.sites[c][0]}" for c in reached if c in ways.sites}
-    return {c: named.get(c) or f"class {n}" for n, c in enumerate(reached)}
+    return {c: named.get(c) or _unnamed(graph, c, n) for n, c in enumerate(reached)}
+
+
+def _unnamed(graph: Graph, c: int, number: int) -> str:
+    """A class that is no value of the author's: a view of a tensor, or one that rules made."""
+    view = next((node for node in graph.classes[c] if node.name == "View2"), None)
+    tensor = None if view is None else graph.tables.views[view.data[0]].tensor
+    return f"view of {tensor.name}" if isinstance(tensor, Var) else f"class {number}"
 
 
 def _op(graph: Graph, node: ENode) -> str:

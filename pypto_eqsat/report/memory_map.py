@@ -1,7 +1,7 @@
 """What lies where in a memory while a function runs: statements from left to right, addresses from the bottom up.
 
 Every buffer is a box from its birth to its last use at its address, the line above them the bytes that are live, the dashed line what the
-memory holds. A memory that is used by less than a tenth is drawn with a break below that line.
+memory holds. A memory that is used by less than a quarter is drawn with a break below that line.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def _map(memory: Memory, allocation: Allocation, machine: Target, statements: li
     peak, capacity = allocation.live.peaks[memory], machine.capacity(memory)
     mine = [(b, at) for b, at in allocation.table() if b.memory is memory]
     top = max([peak.bytes, allocation.extent.get(memory, 0)])
-    broken = capacity is not None and top * 10 < capacity
+    broken = capacity is not None and top * 4 < capacity
     scale = top * 1.3 if capacity is None or broken else max(capacity, top) * 1.02
     picture = _picture(memory, mine, len(statements), scale, capacity, broken, peak.bytes)
     ordered = sorted(enumerate(mine), key=lambda item: (-item[1][0].total, item[0]))

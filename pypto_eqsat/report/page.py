@@ -21,7 +21,7 @@ from extract.target import Target, load_target
 from extract.trips import DEFAULT_TRIPS
 from extract.ways import Way
 from pypto_eqsat.driver import Result
-from pypto_eqsat.explain_text import SHOWN, headline, left, policy_text, proof, reason, written
+from pypto_eqsat.explain_text import SHOWN, headline, left, policy_text, proof, reason, start, written
 from pypto_eqsat.explanation import PREPARED, Choice, Explained, explained
 from pypto_eqsat.numbers import change, count, cycles, listed, saving
 from pypto_eqsat.record import Record
@@ -177,7 +177,7 @@ def _view(number: int, e: Explained, function: Function, machine: Target, missed
     totals = []
     for title, its in zip(("as written", "upstream's policy", "result"), prices, strict=True):
         totals.append((title, "-" if its is None else cycles(its.cost), "-" if its is None else f"{its.memory_bytes:,.0f}"))
-    details = [written(e), policy_text(item.cost, e.policy)]
+    details = [written(e), policy_text(item.cost, e.policy), *([start(e)] if e.status == "upstream" else [])]
     details += [f"{count(item.classes, 'e-class', 'e-classes')}, {count(item.nodes, 'e-node')}, {count(item.report.iterations, 'round')}"]
     return FunctionView(
         number, e, proof(item.cost, item.lower_bound), details, choices, left(e, SHOWN), e.obstacles, missed, shown, changed,
