@@ -283,8 +283,12 @@ def _kept(command: Any, file: str, without: frozenset[str]) -> bool:
     return file not in without and rule.name not in without
 
 
-def _made(without: frozenset[str], files: tuple[str, ...], more: tuple[tuple[str, str], ...]) -> Engine:
+def _made(without: frozenset[str], files: tuple[str, ...], noting: tuple[str, ...], more: tuple[tuple[str, str], ...]) -> Engine:
     texts = {name: f"{rule_text(name)}\n{text}" for name, text in more if name in files}
+    if noting:
+        from egraph_rules import provenance
+
+        texts = {**texts, **provenance.noting(files, noting)}
     return Engine(without, texts, files)
 
 
@@ -300,9 +304,9 @@ class _Engines(threading.local):
 _engines = _Engines()
 
 
-def engine(without: frozenset[str] = frozenset(), files: tuple[str, ...] = RULE_FILES) -> Engine:
-    """The engine of this thread for a choice of rules."""
-    return _engines.of(without, files, _engines.more)
+def engine(without: frozenset[str] = frozenset(), files: tuple[str, ...] = RULE_FILES, noting: tuple[str, ...] = ()) -> Engine:
+    """The engine of this thread for a choice of rules; with `noting` the rules note which of these constructors they make."""
+    return _engines.of(without, files, noting, _engines.more)
 
 
 @contextmanager

@@ -13,6 +13,7 @@ from egraph_rules import forms
 from egraph_rules.encode import encode
 from egraph_rules.engine import Frozen, Limits, Report, engine
 from egraph_rules.entries import Encoded
+from egraph_rules.provenance import makers
 from egraph_rules.tables import Tables
 from pypto_ir.expr import Binary, Expr, index
 from pypto_ir.linear import normalize
@@ -42,7 +43,8 @@ class ENode:
 class Graph:
     """Classes of machine nodes. `flat[n]` is the class of the flat form of value n (absent where nobody asked for it), `writes[n]`
     that of store n, `families[n]` that of the pages of value n, `columns[n]` that of its pages side by side; `page_counts` says how many
-    pages a family's class has, `shapes` are the shape facts, `obstacles` the recorded reasons by class of the N-D value."""
+    pages a family's class has, `shapes` are the shape facts, `obstacles` the recorded reasons by class of the N-D value. `makers` are
+    the rules that made a node of a class, where they were noted."""
 
     encoded: Encoded
     classes: dict[int, list[ENode]]
@@ -56,6 +58,7 @@ class Graph:
     obstacles: dict[int, tuple[str, ...]]
     report: Report = field(default_factory=Report)
     rows: int = 0
+    makers: dict[tuple[int, ENode], tuple[str, ...]] = field(default_factory=dict)
 
     @property
     def tables(self) -> Tables:
@@ -71,10 +74,12 @@ def saturated(
     aliased: tuple[tuple[str, str], ...] = (),
     limits: Limits | None = None,
     without: frozenset[str] = frozenset(),
+    noting: bool = False,
 ) -> Graph:
-    """Encode a function, run the rules, and give the choice graph. Raises `UnsoundRule` where shapes contradict each other."""
+    """Encode a function, run the rules, and give the choice graph; with `noting` also which rules made its nodes. Raises `UnsoundRule`
+    where shapes contradict each other."""
     encoded, commands = encode(function, aliased)
-    with engine(without).session() as session:
+    with engine(without, noting=MACHINE if noting else ()).session() as session:
         session.run(commands)
         report = session.saturate(limits or Limits())
         frozen = session.freeze()
@@ -86,12 +91,15 @@ def _graph(encoded: Encoded, frozen: Frozen, report: Report) -> Graph:
     lists = _operand_lists(frozen)
     positions = _positions(rows, encoded.tables)
     classes: dict[int, list[ENode]] = {}
+    made_by: dict[tuple[int, ENode], tuple[str, ...]] = {}
     for name in MACHINE:
-        inputs = frozen.sorts[name][0]
+        inputs, noted = frozen.sorts[name][0], makers(rows, name)
         for args, output in rows.get(name, ()):
             node = _node(name, inputs, args, lists, positions)
             if node is not None:
                 classes.setdefault(output, []).append(node)
+                if args in noted:
+                    made_by[(output, node)] = noted[args]
     values = {args[0]: output for args, output in rows.get("value", ())}
     carrier = {args[0]: output for args, output in rows.get("Flat", ())}
     shapes = {args[0]: shape for args, shape in rows.get("shape", ())}
@@ -115,6 +123,7 @@ def _graph(encoded: Encoded, frozen: Frozen, report: Report) -> Graph:
         {value: tuple(sorted(reasons)) for value, reasons in obstacles.items()},
         report,
         sum(map(len, rows.values())),
+        made_by,
     )
 
 

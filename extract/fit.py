@@ -31,7 +31,8 @@ TRIES = 1_000
 @dataclass(frozen=True, slots=True)
 class Fitted:
     """The cheapest program that was found, a lower bound of every one, the limit that ended the search, if any did, and whether the
-    program is that of a proved choice of which `cost` is the cost."""
+    program is that of a proved choice of which `cost` is the cost. `first` is what came of the choice that was cheapest before memories
+    and copies were looked at."""
 
     function: Function
     price: Price
@@ -40,6 +41,7 @@ class Fitted:
     limit: str | None
     chosen: list[int] | None
     proved: bool
+    first: Verdict | None = None
 
 
 def fitted(
@@ -55,7 +57,7 @@ def fitted(
     run = _Run(question, judge, limits, decision)
     if author is not None:
         run.note(judge.placed(Verdict([]), *author))
-    run.last = run.tried(decision.chosen)
+    run.last = run.first = run.tried(decision.chosen)
     if run.last is not None and any(d.code.startswith("X") for d in run.last.faults):
         raise Refused(run.last.faults)
     if not run.done:
@@ -76,6 +78,7 @@ class _Run:
         self.verdicts: list[Verdict] = []
         self.best: Verdict | None = None
         self.nearest: Verdict | None = None
+        self.first: Verdict | None = None
         self.last: Verdict | None = None
         self.known: set[tuple[int, ...]] = set()
         self.sure = True
@@ -154,7 +157,8 @@ class _Run:
         if best is None:
             raise Refused(self.faults())
         assert best.function is not None and best.price is not None and best.allocation is not None
-        return Fitted(best.function, best.price, best.allocation, self.bound, self.limit, best.chosen if best.origins else None, self.done)
+        chosen = best.chosen if best.origins else None
+        return Fitted(best.function, best.price, best.allocation, self.bound, self.limit, chosen, self.done, self.first)
 
     def faults(self) -> list[Diagnostic]:
         """Why nothing fits: what is too large in the program that comes nearest, else what makes it no program."""

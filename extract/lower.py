@@ -24,11 +24,12 @@ from extract.machine import FAMILIES
 from extract.price import Price, price
 from extract.problem import Problem, problem
 from extract.target import Target
+from extract.trace import ONE_BUFFER, ROW_WINDOWS, Pass
 from extract.trips import DEFAULT_TRIPS
 from extract.verdict import Judge, internal
 from extract.weights import class_weights
 from pypto_ir.collection import collector_paused
-from pypto_ir.diagnostics import Refused, declare
+from pypto_ir.diagnostics import Diagnostic, Refused, declare
 from pypto_ir.expr import Var
 from pypto_ir.stmt import Assign, Call, Function, walk
 
@@ -39,7 +40,9 @@ declare(X001="a rewrite rule united values of different shapes")
 class Lowered:
     """A lowered function, its price and the places of its tiles: costs in the units of the cost model,
     `changed` False where the author's function stayed, `settled` True where
-    a second run is known to change nothing, `limit` what stopped the choice before its proof, if anything did."""
+    a second run is known to change nothing, `limit` what stopped the choice before its proof, if anything did; `passes` how it was decided,
+    where that was to be kept. Where it was lowered from another text than the author's, `beaten` is what the author's own gives, or
+    `refusal` why it gives nothing."""
 
     function: Function
     cost: float
@@ -54,6 +57,9 @@ class Lowered:
     seconds: dict[str, float] = field(default_factory=dict)
     settled: bool = False
     limit: str | None = None
+    passes: list[Pass] = field(default_factory=list)
+    beaten: Lowered | None = None
+    refusal: tuple[Diagnostic, ...] = ()
 
 
 #: how often a result is taken as a new input, unless it is settled before
@@ -68,12 +74,13 @@ def lower(
     default_trips: int = DEFAULT_TRIPS,
     without: frozenset[str] = frozenset(),
     choice_limits: ChoiceLimits | None = None,
+    traced: bool = False,
 ) -> Lowered:
     """The cheapest 2-D form of an in-core function that the rules give and the target can hold. Raises
     `Refused` where there is none. `limits` are those of saturation, `choice_limits` those of the choice; time counts over all passes.
 
     What was moved or copied opens new choices, so such a result is lowered again until nothing changes: lowering the final result gives
-    the same function.
+    the same function. With `traced` the result holds how every pass that changed something was decided, and which rules made its nodes.
     """
 
     chosen = choice_limits or ChoiceLimits()
@@ -83,7 +90,7 @@ def lower(
         left = replace(chosen, seconds=min(chosen.seconds, max(0.0, deadline - time.monotonic())))
         # what a choice is made of lives to its end: looking for dead cycles in it would take longer the larger it is
         with collector_paused():
-            return _lower_once(f, target, aliased, limits, default_trips, without, left)
+            return _lower_once(f, target, aliased, limits, default_trips, without, left, traced)
 
     result = once(function)
     for _ in range(ROUNDS):
@@ -94,6 +101,7 @@ def lower(
             result.seconds[phase] = result.seconds.get(phase, 0.0) + spent
         if not again.changed:
             break
+        result.passes += again.passes
         result.function, result.cost, result.lower_bound = again.function, again.cost, again.lower_bound
         result.price, result.allocation, result.settled, result.limit = again.price, again.allocation, again.settled, again.limit
     narrow = narrow_accumulators(result.function)
@@ -115,18 +123,20 @@ def _lower_once(
     default_trips: int,
     without: frozenset[str],
     choice_limits: ChoiceLimits,
+    traced: bool,
 ) -> Lowered:
     """One pass from encoding to allocation."""
     found = refusals(function)
     if found:
         raise Refused(found)
     clock = Clock()
-    lifted = lift_row_windows(one_buffer(function))
+    joined = one_buffer(function)
+    lifted = lift_row_windows(joined)
     if lifted.obstacles:
         raise Refused(window_diagnostics(function, lifted.obstacles))
     prepared = lifted.function
     try:
-        graph = saturated(prepared, aliased, limits, without)
+        graph = saturated(prepared, aliased, limits, without, traced)
     except UnsoundRule as error:
         raise Refused([internal("X001", function, str(error))]) from error
     clock.lap("saturate")
@@ -147,6 +157,11 @@ def _lower_once(
     author = (function, before) if is_two_d(function) and lifted.function is lifted.given else None
     left = replace(choice_limits, seconds=choice_limits.seconds - (time.monotonic() - started))
     best = fitted(question, choices, decision, author, Judge(question, target, default_trips, clock), left)
+    passes = []
+    if traced:
+        done = ((ONE_BUFFER, joined is not function), (ROW_WINDOWS, lifted.function is not lifted.given))
+        prepared_by = tuple(name for name, changed in done if changed)
+        passes = [Pass(function, target, default_trips, question, choices, decision, best.first, best, author, prepared_by)]
     cost, bound = best.price.cost, best.bound
     if cost < bound - 1e-9 * max(1.0, cost):
         # pages that turn out to be one tile are priced apart and written once: then only the skeleton is a sure bound
@@ -156,7 +171,7 @@ def _lower_once(
     settled = settled and not _may_simplify(best.function)
     return Lowered(
         best.function, cost, before.cost, min(bound, cost), best.function is not function, best.price, best.allocation,
-        len(graph.classes), _rows(graph), graph.report, clock.laps, settled, best.limit,
+        len(graph.classes), _rows(graph), graph.report, clock.laps, settled, best.limit, passes,
     )  # fmt: skip
 
 

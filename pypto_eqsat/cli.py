@@ -18,7 +18,7 @@ from typing import Any, NoReturn
 
 from pypto_eqsat.files import UsageFault, abandon_output, say
 from pypto_eqsat.manual import Formatter, complete, overview
-from pypto_eqsat.search_options import add_diff, add_folder_options, add_reduce, add_search_options, seconds
+from pypto_eqsat.search_options import add_diff, add_folder_options, add_reduce, add_search_options, count, seconds
 from pypto_eqsat.terminal import be_quiet, is_quiet, shown
 from pypto_ir.diagnostics import Diagnostic, Place, Refused, Severity, declare
 
@@ -106,7 +106,13 @@ def report(diagnostics: Iterable[Diagnostic]) -> None:
 
 
 class _Parser(argparse.ArgumentParser):
-    """An argument parser whose errors are diagnostics and whose help is printed as all output is."""
+    """An argument parser whose errors are diagnostics and whose help is printed as all output is. The value of `--remarks` is part of
+    its word, so that `--remarks prog.json` names a program and no expression."""
+
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
+        given = sys.argv[1:] if args is None else list(args)
+        end = given.index("--") if "--" in given else len(given)
+        return super().parse_known_args(["--remarks=" if a == "--remarks" else a for a in given[:end]] + given[end:], namespace)
 
     def print_help(self, file: Any = None) -> None:
         say(self.format_help().rstrip())
@@ -157,8 +163,35 @@ def parser() -> argparse.ArgumentParser:
         default=[],
         help="print the program as it is after a phase, to standard error: read, flatten, mx or all",
     )
+    optimize.add_argument(
+        "--remarks",
+        metavar="[=REGEX]",
+        help="say what was done (passed), what could not be (missed) and what was found (analysis), each with its place; "
+        "REGEX is searched for in kind:name:function, as in missed: or pages or :q_proj$",
+    )
+    optimize.add_argument(
+        "--remarks-format", choices=("text", "json", "sarif"), default="text", help="the form of remarks; SARIF holds the diagnostics, too"
+    )
+    optimize.add_argument("--remarks-file", metavar="FILE", help="where remarks go (default: standard error, as text)")
+    optimize.add_argument("--report", metavar="FILE.html", help="write a page that shows what was chosen, why, and what it gains")
+    optimize.add_argument("--report-times", action="store_true", help="show phase times in the report, which then differ from run to run")
     add_folder_options(optimize)
     optimize.set_defaults(command=_command("optimize"))
+
+    explain = commands.add_parser("explain", help="say why a program is lowered as it is, and what stands in the way", allow_abbrev=False)
+    explain.add_argument("input", metavar="IN", help="program file, - for standard input")
+    explain.add_argument("--format", choices=("text", "json"), default="text", help="for people (default) or for machines")
+    explain.add_argument("--target", metavar="NAME", help="compile for this target instead of the one that the program names")
+    explain.add_argument(
+        "--without-rule", metavar="NAME", action="append", default=[], help="leave out a rewrite rule or a whole rule file"
+    )
+    explain.add_argument(
+        "--choices",
+        metavar="N",
+        type=count,
+        help="choices of a function that are decided anew to find their runners-up (default: 24), the most cycles first",
+    )
+    explain.set_defaults(command=_command("explain"))
 
     convert = commands.add_parser("convert", help="write a program in the other form, JSON or printed", allow_abbrev=False)
     convert.add_argument("input", metavar="IN", help="program file, - for standard input")

@@ -24,7 +24,8 @@ from pypto_eqsat.files import (
     say,
     write_atomically,
 )
-from pypto_eqsat.options import options_of, unknown_name
+from pypto_eqsat.observe import observing
+from pypto_eqsat.options import checked_rules, checked_target, options_of, unknown_name
 from pypto_eqsat.watching import Watching
 from pypto_ir.diagnostics import Diagnostic, Refused, Severity
 from pypto_ir.formats import JSON, TEXT, Document, format_of_path, read_document, write_as
@@ -67,9 +68,13 @@ def load(path: str) -> Source:
 
 def load_verified(path: str) -> Source:
     """A program that the verifier has nothing against; its warnings are printed. Raises `Refused`."""
+    return verified(load(path))
+
+
+def verified(source: Source) -> Source:
+    """The same program, that the verifier has nothing against; its warnings are printed. Raises `Refused`."""
     from pypto_ir.verify import verify_program
 
-    source = load(path)
     diagnostics = source.located(verify_program(source.program))
     if any(d.severity is Severity.ERROR for d in diagnostics):
         raise Refused(diagnostics)
@@ -89,12 +94,16 @@ def optimize(arguments: argparse.Namespace) -> int:
     check_writable(output)
     if stats is not None:
         check_writable(stats)
-    source = load(arguments.input)
+    with observing(arguments) as watched:
+        source = watched.source = load(arguments.input)
 
-    from pypto_eqsat.driver import optimize as optimize_program
+        from pypto_eqsat.driver import optimize as optimize_program
 
-    with Watching(arguments, source) as watching, source.locating(), reproducing(source.program):
-        result = optimize_program(source.program, **options.keywords(), policy_cost=stats is not None, watch=watching.watch)
+        asked = stats is not None or watched.asked
+        with Watching(arguments, source) as watching, source.locating(), reproducing(source.program):
+            result = watched.result = optimize_program(
+                source.program, **options.keywords(), policy_cost=asked, watch=watching.watch, record=watched.record
+            )
     report(source.located(result.diagnostics))
     format = format_of_path(output) or source.document.format
     write_atomically(output, write_as(result.program, format).encode())
@@ -102,6 +111,13 @@ def optimize(arguments: argparse.Namespace) -> int:
         write_atomically(stats, (json.dumps(result.stats, indent=1, ensure_ascii=False) + "\n").encode())
     watching.close(result)
     return LIMIT if result.limit_hit else DONE
+
+
+def explain(arguments: argparse.Namespace) -> int:
+    from pypto_eqsat.explain_command import explain_program
+
+    options = {"target": checked_target(arguments.target), "without_rules": checked_rules(arguments.without_rule)}
+    return explain_program(load(arguments.input), arguments, options)
 
 
 @contextmanager

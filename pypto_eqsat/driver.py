@@ -31,6 +31,7 @@ from pypto_ir.verify.boxes import blocked_scales
 
 if TYPE_CHECKING:
     from pypto_eqsat.policy import PolicyCost
+    from pypto_eqsat.record import Record
     from pypto_ir.interp.compare import Verdict
 
 declare(
@@ -58,6 +59,7 @@ class Result:
     diagnostics: tuple[Diagnostic, ...] = ()
     limit_hit: bool = False
     functions: dict[str, Lowered] = field(default_factory=dict)
+    policy: dict[str, PolicyCost] = field(default_factory=dict)
 
 
 def optimize(
@@ -77,6 +79,7 @@ def optimize(
     stages: tuple[str, ...] = STAGES,
     mx_stores: bool = False,
     watch: Watch | None = None,
+    record: Record | None = None,
 ) -> Result:
     """Lower every InCore, AIC and AIV function to 2-D tiles at the least cost that the rules reach, or with the policy "upstream" as
     upstream's hand-written pass does; then bring MX scales into their physical form.
@@ -86,7 +89,8 @@ def optimize(
     reported (W001, W002); the program is legal all the same. `without_rules` leaves out rules or rule files by name (`UnknownRule` is
     raised where there is none of that name), `policy_cost` tells what upstream's program costs. `stages` are the passes that run; where
     both do, a program without MX scales is not stamped as blocked. `mx_stores` lets stores of whole boxes into scales pass. `watch`
-    is called with what is done next, and with the name of a pass and its program when it is done. Raises `Refused` with every reason where
+    is called with what is done next, and with the name of a pass and its program when it is done. `record` is filled with how every
+    function was decided, whether the program is refused in the end or not. Raises `Refused` with every reason where
     a function has no legal form, or where the result fails the verifier or computes other values than the input: a wrong program never
     leaves.
     """
@@ -104,7 +108,7 @@ def optimize(
         lowered = _as_upstream(program, machine, bag, default_trips)
     else:
         search = _Search(time_limit, node_limit, memory_limit, choice_seconds)
-        lowered = _lower_all(program, machine, bag, search, default_trips, parts_of(without_rules), watch)
+        lowered = _lower_all(program, machine, bag, search, default_trips, parts_of(without_rules), watch, record)
     functions = tuple(lowered[f.name].function if f.name in lowered else f for f in program.functions)
     same = all(a is b for a, b in zip(functions, program.functions, strict=True))
     flat = output = program if same else replace(program, functions=functions)
@@ -145,7 +149,7 @@ def optimize(
     stats = _stats(lowered, validated, same, validate, seconds, upstream)
     if blocking is not None:
         stats["rules_fired"] = dict(sorted({**stats["rules_fired"], **blocking.fired}.items()))
-    return Result(output, {**stats, "mx": mx_stats(blocking)}, tuple(bag), limit_hit, lowered)
+    return Result(output, {**stats, "mx": mx_stats(blocking)}, tuple(bag), limit_hit, lowered, upstream or {})
 
 
 def _unwatched(_: str, __: Program | None) -> None:
@@ -180,6 +184,7 @@ def _lower_all(
     default_trips: int,
     without: frozenset[str],
     watch: Watch,
+    record: Record | None,
 ) -> dict[str, Lowered]:
     """Every in-core function lowered; all refusals at once."""
     aliased = aliased_params(program)
@@ -191,14 +196,18 @@ def _lower_all(
         limits, pairs = search.saturation(), aliased.get(function.name, ())
 
         def once(f: Function, limits: Limits = limits, pairs: Aliased = pairs) -> Lowered:
-            return lower(f, machine, pairs, limits, default_trips, without, search.choice())
+            return lower(f, machine, pairs, limits, default_trips, without, search.choice(), record is not None)
 
         try:
             made = FromBoth(once(function)) if without else lower_from_both(function, once, machine, pairs, default_trips)
         except Refused as refused:
             bag.extend(refused.diagnostics)
+            if record is not None:
+                record.refused[function.name] = refused.diagnostics
             continue
         item = result[function.name] = made.lowered
+        if record is not None:
+            record.lowered[function.name] = item
         bag.extend(made.remarks)
         if made.fallback:
             bag.warn("W403", f"function {function.name} was lowered as upstream lowers it, since the rules give no 2-D form of it")

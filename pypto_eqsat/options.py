@@ -66,12 +66,12 @@ class Options:
 def options_of(arguments: argparse.Namespace) -> Options:
     """The options that a command line gives. Raises `UsageFault` (U004) for a target or a rule that nobody knows, `Refused` for a target
     file with faults."""
-    options = Options(
+    return Options(
         target=checked_target(arguments.target),
         policy=arguments.policy,
         stages=None if arguments.stage is None else (arguments.stage,),
         mx_stores=arguments.mx_stores,
-        without_rules=tuple(sorted(set(arguments.without_rule))),
+        without_rules=checked_rules(arguments.without_rule),
         time_limit=arguments.time_limit,
         node_limit=arguments.node_limit,
         memory_limit=arguments.memory_limit,
@@ -79,13 +79,17 @@ def options_of(arguments: argparse.Namespace) -> Options:
         validate=not arguments.no_validate,
         validate_seconds=VALIDATE_SECONDS if arguments.validate_seconds is None else arguments.validate_seconds,
     )
-    from egraph_rules.catalogue import UnknownRule
+
+
+def checked_rules(names: list[str]) -> tuple[str, ...]:
+    """Names of rules or rule files to leave out, each once. Raises `UsageFault` (U004) for one that nobody knows."""
+    from egraph_rules.catalogue import UnknownRule, parts_of
 
     try:
-        options.keywords()
+        parts_of(tuple(names))
     except UnknownRule as fault:
         raise unknown_name("rule or rule file", fault.name, fault.known) from None
-    return options
+    return tuple(sorted(set(names)))
 
 
 def checked_target(name: str | None) -> str | None:

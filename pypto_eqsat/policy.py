@@ -12,7 +12,7 @@ from egraph_rules.buffers import aliased_params
 from extract.allocate import allocate, capacity_faults
 from extract.bound import skeleton
 from extract.lower import Lowered
-from extract.price import price
+from extract.price import Price, price
 from extract.target import Target
 from extract.upstream.flatten import Aliased, Flattened, flatten
 from pypto_ir.diagnostics import Diagnostic, Refused, Severity
@@ -22,10 +22,12 @@ from pypto_ir.verify import accumulators, linearity, verify_program
 
 @dataclass(frozen=True, slots=True)
 class PolicyCost:
-    """What upstream's program costs in cycles of the model, None where it has no legal one; `reason` says why it has none."""
+    """What upstream's program costs in cycles of the model, None where it has no legal one; `reason` says why it has none, `price` what
+    it costs by pipe."""
 
     cost: float | None
     reason: str | None = None
+    price: Price | None = None
 
 
 def baseline(function: Function, target: Target, aliased: Aliased, default_trips: int) -> tuple[Lowered, tuple[Diagnostic, ...]]:
@@ -80,7 +82,10 @@ def _cost(item: Flattened, wrong: list[Diagnostic], target: Target, default_trip
     if not found:
         allocation = allocate(item.function, target)
         found = () if allocation.fits else tuple(capacity_faults(item.function, allocation))
-    return PolicyCost(None, _reason(found)) if found else PolicyCost(price(item.function, target, default_trips).cost)
+    if found:
+        return PolicyCost(None, _reason(found))
+    its_price = price(item.function, target, default_trips)
+    return PolicyCost(its_price.cost, price=its_price)
 
 
 def _reason(found: tuple[Diagnostic, ...]) -> str:

@@ -55,6 +55,7 @@ def lower_from_both(
                 bound = price(skeleton(function), target, default_trips).cost if result is None else result.lower_bound
                 other.input_cost = price(function, target, default_trips).cost
                 other.lower_bound, other.changed = min(other.cost, bound), True
+                other.beaten, other.refusal = result, refusal.diagnostics if refusal is not None else ()
                 return FromBoth(other, result is None)
     if result is None:
         assert refusal is not None
