@@ -214,6 +214,9 @@ def test_an_interrupted_run_says_how_to_go_on(number: signal.Signals, tmp_path: 
     run.send_signal(number)
     _, said = run.communicate(timeout=60)
     assert run.returncode == 130 and "note[U105]: interrupted: 0 of 1 programs are finished" in said and "Traceback" not in said
+    gone = time.monotonic() + 30
+    while any(_alive(child) for child in children) and time.monotonic() < gone:
+        time.sleep(0.1)
     assert children and not any(_alive(child) for child in children)
 
 
