@@ -24,7 +24,7 @@ from pypto_eqsat.files import (
     say,
     write_atomically,
 )
-from pypto_eqsat.observe import observing
+from pypto_eqsat.observe import observing, one_program_only
 from pypto_eqsat.options import checked_rules, checked_target, options_of, unknown_name
 from pypto_eqsat.watching import Watching
 from pypto_ir.diagnostics import Diagnostic, Refused, Severity
@@ -86,6 +86,7 @@ def optimize(arguments: argparse.Namespace) -> int:
     if os.path.isdir(arguments.input):
         from pypto_eqsat.batch.command import optimize_folder
 
+        one_program_only(arguments)
         return optimize_folder(arguments)
     output, stats = arguments.output, arguments.stats
     if stats is not None and stats == output:
@@ -99,11 +100,9 @@ def optimize(arguments: argparse.Namespace) -> int:
 
         from pypto_eqsat.driver import optimize as optimize_program
 
-        asked = stats is not None or watched.asked
+        keywords = {**options.keywords(), "policy_cost": stats is not None, **watched.options}
         with Watching(arguments, source) as watching, source.locating(), reproducing(source.program):
-            result = watched.result = optimize_program(
-                source.program, **options.keywords(), policy_cost=asked, watch=watching.watch, record=watched.record
-            )
+            result = watched.result = optimize_program(source.program, **keywords, watch=watching.watch)
     report(source.located(result.diagnostics))
     format = format_of_path(output) or source.document.format
     write_atomically(output, write_as(result.program, format).encode())

@@ -40,8 +40,9 @@ class Watched:
     result: Result | None = None
 
     @property
-    def asked(self) -> bool:
-        return self.record is not None
+    def options(self) -> dict[str, Any]:
+        """What the optimiser is asked for so that there is something to tell."""
+        return {} if self.record is None else {"record": self.record, "policy_cost": True}
 
 
 @contextmanager
@@ -49,7 +50,7 @@ def observing(arguments: argparse.Namespace) -> Iterator[Watched]:
     """Watch a run and write what was asked for at its end, also where it is refused. Raises `UsageFault` where options do not go
     together or a file cannot be written."""
     watched = Watched(arguments)
-    remarks = arguments.remarks is not None or arguments.remarks_file is not None or arguments.remarks_format != TEXT
+    remarks = _tells(arguments)
     if remarks or arguments.report is not None:
         _check(arguments, remarks)
         from pypto_eqsat.record import Record
@@ -58,11 +59,23 @@ def observing(arguments: argparse.Namespace) -> Iterator[Watched]:
     try:
         yield watched
     except Refused as refused:
-        if watched.asked:
+        if watched.record is not None:
             _finish(watched, remarks, refused.diagnostics)
         raise
-    if watched.asked:
+    if watched.record is not None:
         _finish(watched, remarks, ())
+
+
+def one_program_only(arguments: argparse.Namespace) -> None:
+    """Raise `UsageFault` where remarks or a report are asked for beside a folder of programs."""
+    if _tells(arguments) or arguments.report is not None:
+        text = "remarks and the report are about one program, and this is a folder"
+        raise UsageFault("U001", text, arguments.input, "give them with a single program file")
+
+
+def _tells(arguments: argparse.Namespace) -> bool:
+    """True where remarks are asked for."""
+    return arguments.remarks is not None or arguments.remarks_file is not None or arguments.remarks_format != TEXT
 
 
 def _check(arguments: argparse.Namespace, remarks: bool) -> None:

@@ -167,6 +167,15 @@ def test_options_that_do_not_go_together_are_refused_before_any_work(tmp_path: P
     assert done.code == 2 and words in done.err and list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.parametrize("option", ["--remarks", "--remarks-file=r.txt", "--report=r.html"])
+def test_folder_of_programs_has_no_remarks_and_no_report(tmp_path: Path, option: str) -> None:
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "p.json").write_text(ADD.read_text())
+    done = cli("optimize", "in", "-o", "out", option, cwd=tmp_path)
+    done.refused_with("U001")
+    assert done.code == 2 and [f.name for f in tmp_path.iterdir()] == ["in"]
+
+
 def test_printed_programs_get_the_lines_of_their_text(tmp_path: Path) -> None:
     file = tmp_path / "p.py"
     assert cli("convert", ADD, "-o", file).code == 0
