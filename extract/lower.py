@@ -61,6 +61,23 @@ class Lowered:
     beaten: Lowered | None = None
     refusal: tuple[Diagnostic, ...] = ()
 
+    @property
+    def from_other_text(self) -> bool:
+        """True where it was lowered from another text than the author's."""
+        return self.beaten is not None or bool(self.refusal)
+
+    def follow(self, again: Lowered) -> None:
+        """Go on to what comes of this result as an input; the e-graph that is told of stays that of the author's text."""
+        self.spend(again)
+        self.passes += again.passes
+        self.function, self.cost, self.lower_bound = again.function, again.cost, again.lower_bound
+        self.price, self.allocation, self.settled, self.limit = again.price, again.allocation, again.settled, again.limit
+
+    def spend(self, again: Lowered) -> None:
+        """Count the seconds of another pass."""
+        for phase, spent in again.seconds.items():
+            self.seconds[phase] = self.seconds.get(phase, 0.0) + spent
+
 
 #: how often a result is taken as a new input, unless it is settled before
 ROUNDS = 4
@@ -97,22 +114,16 @@ def lower(
         if result.settled or not result.changed:
             break
         again = once(result.function)
-        for phase, spent in again.seconds.items():
-            result.seconds[phase] = result.seconds.get(phase, 0.0) + spent
         if not again.changed:
+            result.spend(again)
             break
-        result.passes += again.passes
-        result.function, result.cost, result.lower_bound = again.function, again.cost, again.lower_bound
-        result.price, result.allocation, result.settled, result.limit = again.price, again.allocation, again.settled, again.limit
+        result.follow(again)
     narrow = narrow_accumulators(result.function)
-    return result if narrow is result.function else _narrowed(result, once(narrow))
-
-
-def _narrowed(wide: Lowered, narrow: Lowered) -> Lowered:
-    """What comes of a result with its accumulators narrowed, as the result of the same input."""
-    narrow.input_cost, narrow.changed, narrow.lower_bound = wide.input_cost, True, min(wide.lower_bound, narrow.lower_bound)
-    narrow.limit = narrow.limit or wide.limit
-    return narrow
+    if narrow is not result.function:
+        bound, limit = result.lower_bound, result.limit
+        result.follow(once(narrow))
+        result.changed, result.lower_bound, result.limit = True, min(bound, result.lower_bound), result.limit or limit
+    return result
 
 
 def _lower_once(

@@ -61,8 +61,7 @@ def _function(f: Explained, shown: int) -> Iterator[str]:
         yield ""
         yield f"  {left(f, shown)}"
         for m in f.memory:
-            holds = f"of {m.capacity:,} bytes" if m.capacity is not None else "bytes, without limit"
-            yield f"  {m.memory}: at most {m.bytes:,} {holds}, at `{m.statement}`"
+            yield f"  {m.most}, at `{m.statement}`"
     behind: dict[str, str] = {}
     for d, chain in f.obstacles:
         first = behind.get(f"{d.code} {d.place.statement}")

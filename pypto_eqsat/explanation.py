@@ -74,6 +74,12 @@ class MemoryUse:
     capacity: int | None
     statement: str
 
+    @property
+    def most(self) -> str:
+        """`Mat: at most 57,344 of 524,288 bytes`."""
+        holds = f"of {self.capacity:,} bytes" if self.capacity is not None else "bytes, without limit"
+        return f"{self.memory}: at most {self.bytes:,} {holds}"
+
 
 @dataclass(slots=True)
 class Explained:
@@ -147,9 +153,7 @@ def _refuse(functions: list[Explained], f: Function, found: list[Diagnostic]) ->
 
 
 def _lowered(f: Function, item: Lowered, policy: PolicyCost | None, machine: Target, examined: int) -> Explained:
-    status = "lowered" if item.changed else "kept"
-    if item.passes and item.passes[0].function is not f:
-        status = "upstream"
+    status = "upstream" if item.from_other_text else "lowered" if item.changed else "kept"
     result = Explained(f.name, status, is_two_d(f), item, policy, memory=memory_use(item.function, item.allocation, machine))
     for run in item.passes:
         ways = Ways(run.question)

@@ -146,7 +146,7 @@ def _passed(run: Pass, ways: Ways, places: _Places) -> Iterator[Remark]:
 
 def _other_start(f: Function, item: Lowered, places: _Places) -> Iterator[Remark]:
     """That upstream's program was lowered in place of the author's, and what the author's misses."""
-    if not item.passes or item.passes[0].function is f:
+    if not item.from_other_text:
         return
     text = f"lowered from upstream's program at {cycles(item.cost)} cycles"
     if item.beaten is None:
@@ -203,11 +203,8 @@ def _analysis(item: Lowered, places: _Places, machine: Target, result: Result | 
         text = ", ".join(f"{pipe} {cycles(c)}" for pipe, c in busy)
         yield Remark(ANALYSIS, "pipes", f"busy cycles by pipe, over all trips: {text}", places.of(), tuple(busy))
     for m in memory_use(item.function, item.allocation, machine):
-        holds = f"of {m.capacity:,} bytes" if m.capacity is not None else "bytes, without limit"
         values = (("memory", m.memory), ("bytes", m.bytes), ("capacity", m.capacity))
-        yield Remark(
-            ANALYSIS, "memory", f"{m.memory}: at most {m.bytes:,} {holds} are live together, at `{m.statement}`", places.of(), values
-        )
+        yield Remark(ANALYSIS, "memory", f"{m.most} are live together, at `{m.statement}`", places.of(), values)
     text = f"{count(item.classes, 'class', 'classes')}, {count(item.nodes, 'node')}, {count(item.report.iterations, 'round')}"
     values = (("classes", item.classes), ("nodes", item.nodes), ("iterations", item.report.iterations))
     yield Remark(ANALYSIS, "egraph", text, places.of(), values)

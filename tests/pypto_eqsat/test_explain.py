@@ -18,6 +18,7 @@ from pypto_ir.diagnostics import Refused
 from pypto_ir.formats import read_any
 from pypto_ir.json_writer import write_program
 from pypto_ir.stmt import Program
+from tests.carried_programs import split_k
 
 NAMES = tuple(sorted(file.stem for file in KERNELS.glob("*.json")))
 DUMPS = tuple(f for f in sorted((SHARED / "dumps").glob("*.py")) if "flattened" not in f.stem)
@@ -169,3 +170,12 @@ def test_explaining_a_loop_names_what_is_handed_on() -> None:
     )
     (f,) = told(p).functions
     assert any("handed on" in w.words for c in f.choices for w in c.ways)
+
+
+def test_narrowed_accumulator_is_told_from_the_authors_text_on() -> None:
+    before = split_k([64, 256])
+    explanation = told(before)
+    (f,) = explanation.functions
+    assert f.lowered is not None and (f.status, len(f.lowered.passes)) == ("lowered", 2)
+    assert f.lowered.passes[0].function is before.functions[0]
+    assert "upstream's program, which is a better start" not in text_of(explanation, "split_k.json")
