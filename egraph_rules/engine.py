@@ -20,6 +20,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from egraph_rules import provenance
 from egraph_rules.resident import exceeds
 
 #: the distribution whose bindings these are
@@ -284,12 +285,8 @@ def _kept(command: Any, file: str, without: frozenset[str]) -> bool:
 
 
 def _made(without: frozenset[str], files: tuple[str, ...], noting: tuple[str, ...], more: tuple[tuple[str, str], ...]) -> Engine:
-    texts = {name: f"{rule_text(name)}\n{text}" for name, text in more if name in files}
-    if noting:
-        from egraph_rules import provenance
-
-        texts = {**texts, **provenance.noting(files, noting)}
-    return Engine(without, texts, files)
+    texts = {name: "\n".join((rule_text(name), *(text for file, text in more if file == name))) for name in files}
+    return Engine(without, provenance.noting(texts, noting) if noting else texts, files)
 
 
 class _Engines(threading.local):

@@ -14,8 +14,7 @@ they are.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
-from functools import cache
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, TypeAlias
 
 Term: TypeAlias = "str | list[Term]"
@@ -45,18 +44,15 @@ def written(term: Term) -> str:
     return term if isinstance(term, str) else f"({' '.join(map(written, term))})"
 
 
-@cache
-def noting(files: tuple[str, ...], constructors: tuple[str, ...]) -> dict[str, str]:
-    """The text of every rule file with rules that note which of the constructors they make; the first file declares them."""
-    from egraph_rules.engine import rule_text
-
-    first, *others = files
-    language = terms(rule_text(first))
+def noting(rules: Mapping[str, str], constructors: tuple[str, ...]) -> dict[str, str]:
+    """The texts of rule files, by name, with rules that note which of the constructors they make; the first file declares them."""
+    first, *others = rules
+    language = terms(rules[first])
     sorts = {name: given for name, given in _constructors(language) if name in constructors}
     relations: list[Term] = [["relation", f"{PREFIX}{name}", ["String", *given]] for name, given in sorts.items()]
     texts = {first: _lines([*language, *relations])}
     for file in others:
-        texts[file] = _lines(_noted(term, sorts) for term in terms(rule_text(file)))
+        texts[file] = _lines(_noted(term, sorts) for term in terms(rules[file]))
     return texts
 
 

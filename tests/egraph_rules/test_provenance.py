@@ -6,7 +6,7 @@ import pytest
 from helpers import SHARED, kernel
 
 from egraph_rules.catalogue import rule
-from egraph_rules.engine import RULE_FILES
+from egraph_rules.engine import RULE_FILES, rule_text
 from egraph_rules.graph import MACHINE, Graph, saturated
 from egraph_rules.provenance import noting, terms, written
 from pypto_ir.formats import read_any
@@ -52,7 +52,7 @@ def test_nodes_that_one_rule_made_are_gone_without_it(name: str) -> None:
 
 
 def test_every_rule_that_builds_a_machine_node_notes_it() -> None:
-    texts = noting(RULE_FILES, MACHINE)
+    texts = noting({name: rule_text(name) for name in RULE_FILES}, MACHINE)
     assert set(texts) == set(RULE_FILES)
     assert texts["language"].count("(relation maker-") == len(MACHINE)
     line = next(line for line in texts["pages"].splitlines() if '"pages.rows"' in line)
