@@ -23,6 +23,7 @@ from dataclasses import dataclass, replace
 from egraph_rules.chains import Chains, chains, in_acc
 from pypto_ir.expr import Expr, MakeTuple, Var, const_int, index, variables
 from pypto_ir.linear import provably_equal
+from pypto_ir.names import Names
 from pypto_ir.ops.matmul import acc_tile, factors
 from pypto_ir.ops.registry import OpError, find_op, type_of
 from pypto_ir.ops.rules import infer_call
@@ -124,7 +125,7 @@ class _Narrowing(Rebuilder):
         params = [p.var for p in source.params]
         if any(map(self.member, params)):
             raise Declined("it comes from outside")
-        self.taken = {v.name for s in walk(source.body) for v in definitions(s)} | {v.name for v in params}
+        self.names = Names((*(v.name for s in walk(source.body) for v in definitions(s)), *(v.name for v in params)))
         self.visible = {v.name for v in params} | {v.name for t in params for e in getattr(t.type, "shape", ()) for v in variables(e)}
 
     def member(self, v: Var) -> bool:
@@ -178,20 +179,12 @@ class _Narrowing(Rebuilder):
         if t.memref is not None or not same_dims(t.valid, t.shape):
             raise Declined(f"{s.target.name} is given in part, or at a place of its own")
         whole = replace(call, kwargs=(*call.kwargs, ("compact", True)))
-        storage = Var(self.fresh(f"{s.target.name}_storage"), infer_call(whole))
+        storage = Var(self.names.derived(s.target.name, "storage"), infer_call(whole))
         cut = Call("tile.set_validshape", (storage, self.rows, self.columns), loc=call.loc)
         if infer_call(cut) != self.narrow:
             raise Declined(f"{s.target.name} is of another type than the rest")
         yield replace(s, targets=(storage,), value=whole)
         yield replace(s, targets=(self.var(s.target),), value=cut, comment=None)
-
-    def fresh(self, name: str) -> str:
-        candidate, n = name, 0
-        while candidate in self.taken:
-            n += 1
-            candidate = f"{name}_{n}"
-        self.taken.add(candidate)
-        return candidate
 
     def statement(self, s: Stmt) -> Stmt:
         match s:

@@ -20,6 +20,7 @@ from egraph_rules.chains import Chains, accumulates, chains, handed, in_acc
 from egraph_rules.index_facts import IndexFacts
 from pypto_ir.expr import Binary, Const, Expr, MakeTuple, Var, const_int, index
 from pypto_ir.linear import normalize
+from pypto_ir.names import Names
 from pypto_ir.ops.rules import infer_call
 from pypto_ir.stmt import (
     Assign,
@@ -236,7 +237,8 @@ class _Rewrite:
 
     def __init__(self, function: Function, found: Chains, rows: dict[str, int]) -> None:
         self.source, self.found, self.rows = function, found, rows
-        self.taken = {v.name for s in walk(function.body) for v in definitions(s)} | {p.var.name for p in function.params}
+        defined = (v.name for s in walk(function.body) for v in definitions(s))
+        self.names = Names((*defined, *(p.var.name for p in function.params)))
 
     def function(self) -> Function:
         return replace(self.source, body=self.block(self.source.body))
@@ -252,14 +254,6 @@ class _Rewrite:
         t = v.type
         assert isinstance(t, TileType) and t.static_shape is not None
         return Var(v.name, tile_type(dims(t.static_shape[0] // rows, rows, t.static_shape[1]), t.dtype, t.memory))
-
-    def fresh(self, name: str, suffix: str) -> str:
-        candidate, n = f"{name}_{suffix}", 0
-        while candidate in self.taken:
-            n += 1
-            candidate = f"{name}_{suffix}_{n}"
-        self.taken.add(candidate)
-        return candidate
 
     def block(self, statements: Block) -> Block:
         return tuple(t for s in statements for t in self.statement(s))
@@ -307,7 +301,7 @@ class _Rewrite:
         assert isinstance(first, Var)
         if call.op == "tile.move":
             # the pages move, and are one flat tile where they arrive
-            moved = self.value(s, self.fresh(s.target.name, "pages"), replace(call, args=(self.paged(first), *call.args[1:])))
+            moved = self.value(s, self.names.derived(s.target.name, "pages"), replace(call, args=(self.paged(first), *call.args[1:])))
             whole = Call("tile.reshape", (moved.target, MakeTuple(s.target.type.shape)))  # type: ignore[union-attr]
             return [moved, replace(s, value=whole)]
         before, source = self.flat(first, s)
@@ -319,7 +313,7 @@ class _Rewrite:
         assert left is not None and isinstance(left.type, TileType) and left.type.static_shape is not None
         high, wide = left.type.static_shape
         pages = Call("tile.reshape", (left, MakeTuple(dims(high // rows, rows, wide))))
-        cut = self.value(s, self.fresh(left.name, "pages"), pages)
+        cut = self.value(s, self.names.derived(left.name, "pages"), pages)
         args = tuple(cut.target if a is left else self.expr(a) for a in call.args)
         return [cut, replace(s, targets=(self.paged(s.target),), value=replace(call, op=_BATCHED[call.op], args=args))]
 
@@ -330,7 +324,7 @@ class _Rewrite:
     def flat(self, e: Expr, s: Assign | Eval) -> tuple[Assign, Var]:
         """An accumulator of pages under its 2-D shape."""
         assert isinstance(e, Var) and isinstance(e.type, TileType)
-        made = self.value(s, self.fresh(e.name, "flat"), Call("tile.reshape", (self.paged(e), MakeTuple(e.type.shape))))
+        made = self.value(s, self.names.derived(e.name, "flat"), Call("tile.reshape", (self.paged(e), MakeTuple(e.type.shape))))
         return made, made.target
 
     def at(self, call: Call, rows: int) -> MakeTuple:
@@ -344,7 +338,7 @@ class _Rewrite:
         assert isinstance(t, TileType)
         one = MakeTuple((index(1), *t.shape))
         cut = self.value(
-            s, self.fresh(s.target.name, "page"), Call(call.op, (self.expr(call.args[0]), one, self.at(call, rows)), (), call.attrs)
+            s, self.names.derived(s.target.name, "page"), Call(call.op, (self.expr(call.args[0]), one, self.at(call, rows)), (), call.attrs)
         )
         return [cut, replace(s, value=Call("tile.reshape", (cut.target, MakeTuple(t.shape)), loc=call.loc))]
 
@@ -352,7 +346,7 @@ class _Rewrite:
         part = call.args[1]
         assert isinstance(part, Var) and isinstance(part.type, TileType)
         one = Call("tile.reshape", (part, MakeTuple((index(1), *part.type.shape))))
-        page = self.value(s, self.fresh(part.name, "page"), one)
+        page = self.value(s, self.names.derived(part.name, "page"), one)
         back = replace(call, args=(self.expr(call.args[0]), page.target, self.at(call, rows)))
         return [page, replace(s, targets=(self.paged(s.target),), value=back)]
 

@@ -30,9 +30,9 @@ from extract.machine import (
     typed,
     written_operands,
 )
-from extract.names import Names
 from extract.plan import Plan
 from pypto_ir.expr import Expr, Var, variables
+from pypto_ir.names import Names
 from pypto_ir.ops.registry import OpError
 from pypto_ir.stmt import Assign, Call, Eval, Return, Stmt, Yield, definitions, value_exprs, walk
 from pypto_ir.types import TileType, Type, type_exprs

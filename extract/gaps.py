@@ -11,9 +11,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 from extract.machine import typed
-from extract.names import Names
 from pypto_ir.diagnostics import Diagnostic, Diagnostics, Place, declare
 from pypto_ir.expr import Expr, Var, const_int
+from pypto_ir.names import Names
 from pypto_ir.ops.registry import find_op
 from pypto_ir.stmt import Assign, Block, Call, For, Function, If, Scope, Stmt, While, Yield, definitions, terminator, tuple_items, walk
 from pypto_ir.types import Memory, TileType

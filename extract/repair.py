@@ -14,9 +14,9 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from extract.machine import typed
-from extract.names import Names
 from pypto_ir.diagnostics import Diagnostic, Diagnostics, declare
 from pypto_ir.expr import MakeTuple, Var
+from pypto_ir.names import Names
 from pypto_ir.ops.registry import Role, find_op
 from pypto_ir.stmt import Assign, Block, Call, Eval, For, Function, If, Scope, Stmt, While, definitions, walk
 from pypto_ir.types import Memory, TileType

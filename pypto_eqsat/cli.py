@@ -9,17 +9,26 @@ they need when they run, so that `--help` and `check` load neither egglog nor a 
 from __future__ import annotations
 
 import argparse
-import contextlib
 import os
 import sys
 from collections.abc import Iterable, Sequence
 from types import TracebackType
 from typing import Any, NoReturn
 
-from pypto_eqsat.files import UsageFault, abandon_output, say
+from pypto_eqsat.files import UsageFault, abandon_output, say, tell
 from pypto_eqsat.manual import Formatter, complete, overview
-from pypto_eqsat.search_options import add_diff, add_folder_options, add_reduce, add_search_options, count, seconds
+from pypto_eqsat.search_options import (
+    add_diff,
+    add_folder_options,
+    add_reduce,
+    add_search_options,
+    add_target,
+    add_without_rule,
+    count,
+    seconds,
+)
 from pypto_eqsat.terminal import be_quiet, is_quiet, shown
+from pypto_eqsat.version import installed
 from pypto_ir.diagnostics import Diagnostic, Place, Refused, Severity, declare
 
 declare(X900="an internal fault was caught; nothing was written")
@@ -97,12 +106,10 @@ def report(diagnostics: Iterable[Diagnostic]) -> None:
     """Print diagnostics to standard error, and how many errors there are where they are several."""
     items = [d for d in diagnostics if d.severity is Severity.ERROR or not is_quiet()]
     errors = sum(d.severity is Severity.ERROR for d in items)
-    with contextlib.suppress(OSError, ValueError, AttributeError):
-        for d in items:
-            sys.stderr.write(f"{shown(d, sys.stderr)}\n")
-        if errors > 1:
-            sys.stderr.write(f"{errors} errors\n")
-        sys.stderr.flush()
+    lines = [shown(d, sys.stderr) for d in items]
+    if errors > 1:
+        lines.append(f"{errors} errors")
+    tell("".join(f"{line}\n" for line in lines))
 
 
 class _Parser(argparse.ArgumentParser):
@@ -123,13 +130,7 @@ class _Parser(argparse.ArgumentParser):
 
 class _Version(argparse.Action):
     def __call__(self, parser: argparse.ArgumentParser, *rest: Any) -> None:
-        from importlib.metadata import PackageNotFoundError, version
-
-        try:
-            number = version("pypto-eqsat")
-        except PackageNotFoundError:
-            number = "(not installed)"
-        say(f"pypto-eqsat {number}")
+        say(f"pypto-eqsat {installed() or '(not installed)'}")
         parser.exit(0)
 
 
@@ -181,10 +182,8 @@ def parser() -> argparse.ArgumentParser:
     explain = commands.add_parser("explain", help="say why a program is lowered as it is, and what stands in the way", allow_abbrev=False)
     explain.add_argument("input", metavar="IN", help="program file, - for standard input")
     explain.add_argument("--format", choices=("text", "json"), default="text", help="for people (default) or for machines")
-    explain.add_argument("--target", metavar="NAME", help="compile for this target instead of the one that the program names")
-    explain.add_argument(
-        "--without-rule", metavar="NAME", action="append", default=[], help="leave out a rewrite rule or a whole rule file"
-    )
+    add_target(explain)
+    add_without_rule(explain)
     explain.add_argument(
         "--choices",
         metavar="N",

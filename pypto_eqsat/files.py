@@ -49,7 +49,7 @@ def read_input(path: str) -> bytes:
                     raise too_large(path)
                 data = file.read(MAX_BYTES + 1)
     except (OSError, ValueError) as fault:
-        raise UsageFault("U002", f"cannot be read: {_reason(fault)}", path) from None
+        raise UsageFault("U002", f"cannot be read: {reason(fault)}", path) from None
     if len(data) > MAX_BYTES:
         raise too_large(display_name(path))
     return data
@@ -78,7 +78,7 @@ def check_writable(path: str) -> None:
             os.close(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
             os.unlink(temporary)
     except (OSError, ValueError) as fault:
-        raise UsageFault("U003", f"cannot be written: {_reason(fault)}", path) from None
+        raise UsageFault("U003", f"cannot be written: {reason(fault)}", path) from None
 
 
 def write_atomically(path: str, data: bytes) -> None:
@@ -94,7 +94,7 @@ def write_atomically(path: str, data: bytes) -> None:
         else:
             _replace(target, data)
     except (OSError, ValueError) as fault:
-        raise UsageFault("U003", f"cannot be written: {_reason(fault)}", path) from None
+        raise UsageFault("U003", f"cannot be written: {reason(fault)}", path) from None
 
 
 def _replace(target: str, data: bytes) -> None:
@@ -133,7 +133,7 @@ def make_folder(path: str) -> None:
     try:
         os.makedirs(path, exist_ok=True)
     except (OSError, ValueError) as fault:
-        raise UsageFault("U003", f"cannot be made: {_reason(fault)}", path) from None
+        raise UsageFault("U003", f"cannot be made: {reason(fault)}", path) from None
     if not os.access(path, os.W_OK | os.X_OK):
         raise UsageFault("U003", "cannot be written: it is write-protected", path)
 
@@ -142,6 +142,13 @@ def say(text: str) -> None:
     """Print a line to standard output at once. Raises `UsageFault` (U003), `BrokenPipeError` where nobody
     reads any more."""
     _write_stream(f"{text}\n".encode())
+
+
+def tell(text: str) -> None:
+    """Write a text to standard error at once, where somebody listens."""
+    with contextlib.suppress(OSError, ValueError, AttributeError):
+        sys.stderr.write(text)
+        sys.stderr.flush()
 
 
 def abandon_output() -> None:
@@ -165,7 +172,7 @@ def _write_stream(data: bytes) -> None:
         raise
     except (OSError, ValueError) as fault:
         abandon_output()
-        raise UsageFault("U003", f"cannot be written: {_reason(fault)}", "<standard output>") from None
+        raise UsageFault("U003", f"cannot be written: {reason(fault)}", "<standard output>") from None
 
 
 def _is_special(target: str) -> bool:
@@ -177,5 +184,6 @@ def _temporary(target: str) -> str:
     return os.path.join(folder, f".{name[:200]}.{os.getpid()}.tmp")
 
 
-def _reason(fault: Exception) -> str:
+def reason(fault: Exception) -> str:
+    """What the system has against something, in words."""
     return (fault.strerror or str(fault)).lower() if isinstance(fault, OSError) else str(fault)

@@ -12,13 +12,13 @@ from __future__ import annotations
 import argparse
 import json
 import re
-import sys
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from pypto_eqsat.files import UsageFault, check_writable, display_name, write_atomically
+from pypto_eqsat.files import UsageFault, check_writable, display_name, tell, write_atomically
+from pypto_eqsat.version import installed
 from pypto_ir.diagnostics import Diagnostic, Refused
 
 if TYPE_CHECKING:
@@ -122,17 +122,15 @@ def _write_remarks(watched: Watched, found: tuple[Diagnostic, ...]) -> None:
 
         if source is not None:
             found = tuple(source.located(placed(source.program, found)))
-        text = json.dumps(sarif(found, told, name, version()), indent=1, ensure_ascii=False) + "\n"
+        text = json.dumps(sarif(found, told, name, installed()), indent=1, ensure_ascii=False) + "\n"
     elif arguments.remarks_format == JSON:
         text = json.dumps([values_of(r) for r in told], indent=1, ensure_ascii=False) + "\n"
     else:
         text = "".join(f"{r}\n" for r in told)
     if arguments.remarks_file is not None:
         write_atomically(arguments.remarks_file, text.encode())
-        return
-    with suppress(OSError, ValueError, AttributeError):
-        sys.stderr.write(text)
-        sys.stderr.flush()
+    else:
+        tell(text)
 
 
 def _remarks(watched: Watched) -> list[Remark]:
@@ -155,14 +153,3 @@ def values_of(r: Remark) -> dict[str, Any]:
     p = r.place
     place = {"file": p.file, "line": p.line, "column": p.column, "function": p.function, "statement": p.statement, "loc": p.loc}
     return {"kind": r.kind, "name": r.name, "message": r.message, **place, "values": dict(r.values)}
-
-
-def version() -> str | None:
-    """The version of the optimiser, None where it is not installed."""
-    from importlib.metadata import PackageNotFoundError
-    from importlib.metadata import version as installed
-
-    try:
-        return installed("pypto-eqsat")
-    except PackageNotFoundError:
-        return None

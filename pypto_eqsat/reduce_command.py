@@ -11,7 +11,6 @@ import argparse
 import os
 import shlex
 import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
@@ -20,7 +19,7 @@ from dataclasses import replace
 
 from pypto_eqsat.cli import DONE, INTERRUPTED, LIMIT, internal
 from pypto_eqsat.commands import Source, load_verified
-from pypto_eqsat.files import UsageFault, check_writable, write_atomically
+from pypto_eqsat.files import UsageFault, check_writable, reason, tell, write_atomically
 from pypto_eqsat.options import Options, options_of
 from pypto_eqsat.terminal import Progress
 from pypto_ir.diagnostics import Refused, Severity, declare
@@ -64,7 +63,7 @@ def reduce_program(arguments: argparse.Namespace) -> int:
     format = format_of_path(arguments.output) or source.document.format
     write_atomically(arguments.output, write_as(reduction.best, format).encode())
     if not arguments.quiet:
-        sys.stderr.write(f"{what}: {_size(source.program)} reduced to {_size(reduction.best)}, {reduction.tries} candidates tried\n")
+        tell(f"{what}: {_size(source.program)} reduced to {_size(reduction.best)}, {reduction.tries} candidates tried\n")
     return code
 
 
@@ -165,8 +164,7 @@ def _checked_by(command: str, folder: str, format: str) -> Callable[[Program], b
         except subprocess.TimeoutExpired:
             return False
         except (OSError, ValueError) as fault:
-            reason = (fault.strerror or str(fault)).lower() if isinstance(fault, OSError) else str(fault)
-            raise UsageFault("U202", f"{words[0]}: {reason}", None, "it is run without a shell; sh -c '..' runs one") from None
+            raise UsageFault("U202", f"{words[0]}: {reason(fault)}", None, "it is run without a shell; sh -c '..' runs one") from None
         return done.returncode == 0
 
     return fails

@@ -10,9 +10,7 @@ P = TypeVar("P", bound=argparse.ArgumentParser)
 
 def add_search_options(parser: argparse.ArgumentParser) -> None:
     """Options whose values `options_of` reads."""
-    parser.add_argument(
-        "--target", metavar="NAME", help="compile for this target, a name or a .json file, instead of the one that the program names"
-    )
+    add_target(parser)
     parser.add_argument("--time-limit", metavar="SECONDS", type=seconds, help="stop searching after this time (exit code 3)")
     parser.add_argument(
         "--choice-seconds", metavar="SECONDS", type=seconds, help="time to choose in each function (default: 5, exit code 3)"
@@ -27,6 +25,20 @@ def add_search_options(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--stage", choices=("flatten", "mx"), help="run one pass only: tiles to 2-D, or MX scales to boxes (default: both)")
     parser.add_argument("--mx-stores", action="store_true", help="let stores of whole FP8E8M0 boxes into MX scales pass")
+    add_without_rule(parser)
+    parser.add_argument("--no-validate", action="store_true", help="do not interpret input and output to compare them")
+    parser.add_argument("--validate-seconds", metavar="SECONDS", type=seconds, help="time for that comparison (default: 0.25)")
+
+
+def add_target(parser: argparse.ArgumentParser) -> None:
+    """The option `--target`, which `checked_target` reads."""
+    parser.add_argument(
+        "--target", metavar="NAME", help="compile for this target, a name or a .json file, instead of the one that the program names"
+    )
+
+
+def add_without_rule(parser: argparse.ArgumentParser) -> None:
+    """The option `--without-rule`, which `checked_rules` reads."""
     parser.add_argument(
         "--without-rule",
         metavar="NAME",
@@ -34,8 +46,6 @@ def add_search_options(parser: argparse.ArgumentParser) -> None:
         default=[],
         help="leave out a rewrite rule or a whole rule file, for experiments; may be given several times",
     )
-    parser.add_argument("--no-validate", action="store_true", help="do not interpret input and output to compare them")
-    parser.add_argument("--validate-seconds", metavar="SECONDS", type=seconds, help="time for that comparison (default: 0.25)")
 
 
 def add_folder_options(parser: argparse.ArgumentParser) -> None:

@@ -11,11 +11,10 @@ from __future__ import annotations
 
 import argparse
 import os
-import sys
 import time
-from contextlib import suppress
 from typing import TYPE_CHECKING
 
+from pypto_eqsat.files import tell
 from pypto_eqsat.terminal import Progress, duration, is_quiet
 from pypto_ir.formats import write_as
 from pypto_ir.stmt import Program
@@ -63,6 +62,4 @@ class Watching(Progress):
         if is_quiet():
             return
         self.aside()
-        with suppress(OSError, ValueError, AttributeError):
-            sys.stderr.write(f"{text}\n")
-            sys.stderr.flush()
+        tell(f"{text}\n")

@@ -14,7 +14,6 @@ from dataclasses import dataclass, replace
 from egraph_rules.buffers import buffers
 from extract.gaps import packed
 from extract.legal import nd_values
-from extract.names import Names
 from extract.repair import linear
 from extract.target import Target
 from extract.upstream.carries import narrowed
@@ -23,6 +22,7 @@ from extract.upstream.judgement import packings
 from extract.upstream.state import State
 from extract.upstream.walk import Walk, same
 from pypto_ir.diagnostics import Diagnostic, Place, Refused, Severity
+from pypto_ir.names import Names
 from pypto_ir.stmt import Function, definitions, uses, walk
 from pypto_ir.verify import tile_ops_2d
 

@@ -11,11 +11,11 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from egraph_rules.buffers import Buffers
-from extract.names import Names
 from extract.target import Target
 from pypto_ir.diagnostics import Diagnostic, Diagnostics, Place, Severity, declare
 from pypto_ir.expr import Expr, MakeTuple, Var, substitute
 from pypto_ir.linear import all_provably_equal
+from pypto_ir.names import Names
 from pypto_ir.ops.registry import OpError, type_of
 from pypto_ir.ops.rules import infer_call, stamp
 from pypto_ir.rebuilding import Rebuilder, same

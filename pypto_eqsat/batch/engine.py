@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import hashlib
 from functools import lru_cache
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 from egraph_rules.engine import LIBRARY
+from pypto_eqsat.version import installed
 
 PACKAGES = ("pypto_ir", "egraph_rules", "extract", "pypto_eqsat")
 #: libraries whose version may change a result: what saturates, what chooses, what interprets
@@ -30,12 +30,5 @@ def engine_digest() -> str:
             whole.update(f"{file.relative_to(root).as_posix()} {len(data)}\n".encode())
             whole.update(data)
     for name in LIBRARIES:
-        whole.update(f"{name} {_version(name)}\n".encode())
+        whole.update(f"{name} {installed(name) or 'none'}\n".encode())
     return whole.hexdigest()
-
-
-def _version(name: str) -> str:
-    try:
-        return version(name)
-    except PackageNotFoundError:
-        return "none"

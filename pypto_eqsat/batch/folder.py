@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from pypto_eqsat.files import UsageFault
+from pypto_eqsat.files import UsageFault, reason
 
 #: files that hold programs, in JSON or printed
 SUFFIXES = (".json", ".py")
@@ -16,7 +16,7 @@ def program_files(folder: str, leave_out: str) -> list[str]:
     skipped = os.path.realpath(leave_out)
 
     def failed(fault: OSError) -> None:
-        raise UsageFault("U002", f"cannot be read: {(fault.strerror or str(fault)).lower()}", fault.filename or folder)
+        raise UsageFault("U002", f"cannot be read: {reason(fault)}", fault.filename or folder)
 
     found = []
     for path, folders, files in os.walk(folder, onerror=failed):
