@@ -11,16 +11,15 @@ legal program without a rule is infeasible there; its line names the codes of th
 from __future__ import annotations
 
 import argparse
-import csv
-import io
 import sys
 from collections.abc import Iterable, Iterator
-from dataclasses import astuple, dataclass, fields
+from dataclasses import dataclass
 from math import exp, log
 from pathlib import Path
 from time import perf_counter
 
 from benchmarks.performance import KERNELS
+from benchmarks.tables import csv_text
 from egraph_rules.catalogue import UnknownRule, parts_of, rules
 from egraph_rules.engine import RULE_FILES
 from pypto_eqsat.driver import optimize
@@ -123,14 +122,6 @@ def table(found: list[Row]) -> str:
     return "\n".join([*head, *map(str, ranked)]) + "\n"
 
 
-def csv_text(found: list[Row]) -> str:
-    out = io.StringIO()
-    writer = csv.writer(out, lineterminator="\n")
-    writer.writerow([f.name for f in fields(Row)])
-    writer.writerows(astuple(row) for row in found)
-    return out.getvalue()
-
-
 def plot(found: list[Row], path: Path) -> None:
     """Cost, infeasible kernels and e-nodes of every rule set that differs from all rules, as bars."""
     import matplotlib
@@ -180,7 +171,7 @@ def main(argv: list[str]) -> int:
         found.append(row)
         cost = f"{row.cost:.0f}" if row.cost is not None else f"refused {row.refused}"
         print(f"{row.left_out:28} {row.kernel:24} {cost:>20} {row.nodes or 0:6} e-nodes {row.seconds:7.3f} s", file=sys.stderr)
-    (arguments.output / "ablation.csv").write_text(csv_text(found), encoding="utf-8")
+    (arguments.output / "ablation.csv").write_text(csv_text(found, Row), encoding="utf-8")
     text = table(found)
     (arguments.output / "ablation.md").write_text(text, encoding="utf-8")
     print(text, end="")

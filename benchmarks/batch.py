@@ -11,19 +11,16 @@ The exit code is 1 where bytes differ or memory grew by more than the bound.
 from __future__ import annotations
 
 import argparse
-import os
-import platform
 import random
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from importlib.metadata import version
-from pathlib import Path
 from statistics import median
 from time import perf_counter, process_time
 
+from benchmarks.machine import here, memory
 from benchmarks.pages import DOCS, replaced
-from benchmarks.performance import processor
 from pypto_eqsat.batch.job import DIED, FAULT, Job, Outcome, perform
 from pypto_eqsat.batch.local_pool import LocalPool
 from pypto_eqsat.options import Options
@@ -73,12 +70,7 @@ def programs(count: int, seed: int = 1) -> Iterator[Job]:
 
 def resident(pid: int) -> float:
     """MiB that a process holds now; 0 where the system does not tell."""
-    status = Path(f"/proc/{pid}/status")
-    try:
-        (line,) = (s for s in status.read_text(encoding="ascii").splitlines() if s.startswith("VmRSS:"))
-    except (OSError, ValueError):
-        return 0.0
-    return int(line.split()[1]) / 1024
+    return (memory("VmRSS", pid) or 0) / 1024
 
 
 def measured(count: int, jobs: int) -> Found:
@@ -114,7 +106,7 @@ def report(found: Found, count: int, jobs: int) -> str:
         ("memory of all processes, last quarter over second", f"{found.growth:.3f} (bound {GROWTH:g})"),
         ("bytes beside one by one", differ),
     )
-    head = f"{processor()}, {os.cpu_count()} cores, {platform.system()}; Python {platform.python_version()}, egglog {version('egglog')}."
+    head = f"{here()}, egglog {version('egglog')}."
     return "\n".join([head, "", "| what | measured |", "|---|---|", *(f"| {what} | {value} |" for what, value in rows)])
 
 

@@ -9,8 +9,6 @@ The exit code is 1 where a public graph costs more than greedy-dag makes it, or 
 from __future__ import annotations
 
 import argparse
-import os
-import platform
 from collections.abc import Iterator
 from dataclasses import dataclass
 from importlib.metadata import version
@@ -19,8 +17,9 @@ from pathlib import Path
 from time import perf_counter
 
 from benchmarks.graphs import generated
+from benchmarks.machine import here
 from benchmarks.pages import DOCS, replaced
-from benchmarks.performance import KERNELS, processor
+from benchmarks.performance import KERNELS
 from egraph_rules.buffers import aliased_params
 from egraph_rules.graph import saturated
 from egraph_rules.one_buffer import one_buffer
@@ -141,8 +140,7 @@ def main(argv: list[str]) -> int:
     parser.add_argument("--dry-run", action="store_true", help="print the table, write nothing")
     arguments = parser.parse_args(argv)
     head = [
-        f"{processor()}, {os.cpu_count()} cores, {platform.system()}; Python {platform.python_version()}, OR-Tools {version('ortools')}; "
-        f"{arguments.seconds:g} seconds for each graph.",
+        f"{here()}, OR-Tools {version('ortools')}; {arguments.seconds:g} seconds for each graph.",
         "",
         "| e-graph | nodes / classes | greedy | cost | lower bound | gap | seconds | best known |",
         "|---|---|---|---|---|---|---|---|",

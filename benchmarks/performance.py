@@ -14,7 +14,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import platform
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -25,6 +24,7 @@ from statistics import median
 from time import perf_counter
 from typing import Any
 
+from benchmarks.machine import here
 from benchmarks.pages import DOCS, replaced
 
 ROOT = Path(__file__).parents[1]
@@ -163,14 +163,6 @@ def sizes(rounds: int) -> Iterator[Row]:
     yield Row(f"{title}: saturation", f"{large * 1e3:.1f} ms", f"{small * 1e3:.1f} ms", large / small, 1.25)
 
 
-def processor() -> str:
-    """The processor's name where the system tells it."""
-    info = Path("/proc/cpuinfo")
-    lines = info.read_text(encoding="utf-8", errors="replace").splitlines() if info.exists() else []
-    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
-    return names[0] if names else platform.processor() or platform.machine()
-
-
 def main(argv: list[str]) -> int:
     """Measure, print and write the table."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks performance", description=__doc__.splitlines()[0])
@@ -192,9 +184,7 @@ def main(argv: list[str]) -> int:
     rows += [*proofs(arguments.kernels), *growth()]
     text = "\n".join(
         [
-            f"{processor()}, {os.cpu_count()} cores, {platform.system()}; "
-            f"Python {platform.python_version()}, "
-            f"egglog {version('egglog')}, NumPy {version('numpy')}; medians of {rounds} alternating runs "
+            f"{here()}, egglog {version('egglog')}, NumPy {version('numpy')}; medians of {rounds} alternating runs "
             f"({5 * rounds} for saturation).",
             "",
             "| what | measured | over | ratio | bound |",

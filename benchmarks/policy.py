@@ -10,15 +10,14 @@ line names the codes of a refusal, and why there is nothing of upstream's to com
 from __future__ import annotations
 
 import argparse
-import csv
-import io
 from collections.abc import Iterable, Iterator
-from dataclasses import astuple, dataclass, fields
+from dataclasses import dataclass
 from math import exp, log
 from pathlib import Path
 
 from benchmarks.pages import DOCS, replaced
 from benchmarks.performance import KERNELS, ROOT
+from benchmarks.tables import csv_text
 from pypto_eqsat.driver import optimize
 from pypto_ir.diagnostics import Refused
 from pypto_ir.formats import read_document
@@ -99,14 +98,6 @@ def table(rows: list[Row]) -> str:
     return "\n".join([*head, *map(str, rows)])
 
 
-def csv_text(rows: list[Row]) -> str:
-    out = io.StringIO()
-    writer = csv.writer(out, lineterminator="\n")
-    writer.writerow([f.name for f in fields(Row)])
-    writer.writerows(astuple(row) for row in rows)
-    return out.getvalue()
-
-
 def plot(rows: list[Row], path: Path) -> None:
     """The ratio of every program that both compile, as bars from 1."""
     import matplotlib
@@ -140,7 +131,7 @@ def main(argv: list[str]) -> int:
     print(text)
     if not arguments.dry_run:
         arguments.output.mkdir(parents=True, exist_ok=True)
-        (arguments.output / "policy.csv").write_text(csv_text(rows), encoding="utf-8")
+        (arguments.output / "policy.csv").write_text(csv_text(rows, Row), encoding="utf-8")
         if not arguments.no_plot:
             plot(rows, arguments.output / "policy.png")
         page = DOCS / "performance.md"

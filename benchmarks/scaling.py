@@ -18,6 +18,7 @@ from pathlib import Path
 from time import process_time
 from typing import Any
 
+from benchmarks.machine import memory
 from benchmarks.performance import ROOT, Row
 
 #: sizes of straight-line kernels, and how much more one op of a larger one may take than one of the size before
@@ -103,10 +104,9 @@ def figures(ops: int, seconds: float) -> dict[str, float]:
 
 def peak() -> int:
     """The most memory that this process held since it started, in KiB. What `getrusage` tells counts the process that started it, too."""
-    status = Path("/proc/self/status")
-    if status.exists():
-        (line,) = (s for s in status.read_text(encoding="ascii").splitlines() if s.startswith("VmHWM:"))
-        return int(line.split()[1])
+    most = memory("VmHWM")
+    if most is not None:
+        return most
     import resource
 
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss

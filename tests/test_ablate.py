@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from benchmarks import ablate
-from benchmarks.ablate import ALL, Row, csv_text, measured, summaries, table
+from benchmarks.ablate import ALL, Row, measured, summaries, table
+from benchmarks.tables import csv_text
 from egraph_rules.catalogue import UnknownRule, parts_of
 from egraph_rules.graph import saturated
 from pypto_eqsat.driver import optimize
@@ -53,7 +54,7 @@ def test_summaries_compare_what_is_feasible_in_both() -> None:
     (summary,) = summaries(found)
     assert (summary.cost, summary.dearer, summary.infeasible, summary.nodes, summary.seconds) == (pytest.approx(4.0), 1, 1, 0.8, 0.5)
     assert "| r | 4.000 | 1 | 1 | 0.80 | 0.50 |" in table(found)
-    rows = list(csv.reader(io.StringIO(csv_text(found))))
+    rows = list(csv.reader(io.StringIO(csv_text(found, Row))))
     assert rows[0][:3] == ["left_out", "kernel", "cost"] and rows[4] == ["r", "b", "", "", "", "", "", "0.1", "L104"]
 
 
