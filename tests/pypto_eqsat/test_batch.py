@@ -300,7 +300,7 @@ def test_a_key_is_what_the_result_depends_on(tmp_path: Path, monkeypatch: pytest
     before = key_of(different[3])
     other_target.write_text("2")
     assert key_of(different[3]) != before, "the text of a target file counts"
-    monkeypatch.setattr(engine, "_version", lambda name: "99")
+    monkeypatch.setattr(engine, "installed", lambda name: "99")
     engine.engine_digest.cache_clear()
     try:
         assert key_of(job) != keys[0], "so do the versions of libraries"
