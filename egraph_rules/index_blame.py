@@ -8,8 +8,9 @@ which way.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import gcd
+from typing import TypeAlias
 
 from egraph_rules.index_calls import CallGraph, CallSite, arguments, called
 from egraph_rules.index_domain import Fact
@@ -21,6 +22,8 @@ from pypto_ir.text import expr_text
 _LARGEST = 1 << 64
 #: how a fact is asked for: function, expression, statement
 Ask = Callable[[str, Expr, Stmt | None], Fact]
+#: what is asked of an expression: kind, function, expression, identity of the statement, divisor
+_Key: TypeAlias = tuple[str, str, Expr, int, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,25 +67,53 @@ class Blame:
     ask: Ask
     graph: CallGraph
     _binds: dict[str, dict[str, Stmt]] = field(default_factory=dict)
+    _found: dict[_Key, Obstacle] = field(default_factory=dict)
+    _calls: dict[tuple[str, str, str, int], list[tuple[CallSite, _Step]]] = field(default_factory=dict)
     _functions: dict[str, Function] = field(init=False)
 
     def __post_init__(self) -> None:
         self._functions = {f.name: f for f in self.graph.order}
 
     def obstacle(self, kind: str, function: str, expr: Expr, divisor: int, at: Stmt | None) -> Obstacle:
-        """The deepest failing expression under one that fails."""
-        step = _Step(function, expr, at, divisor)
+        """The deepest failing expression under one that fails.
+
+        What was found under an expression is kept: 1,000 offsets of one chain of definitions take as long as the chain. In a ring of
+        carried values it is what the first question that came there found.
+        """
+        step: _Step | None = _Step(function, expr, at, divisor)
+        path: list[tuple[_Key, int]] = []
         seen: set[tuple[str, Expr, int]] = set()
         while True:
-            seen.add((step.function, step.expr, step.divisor))
-            below = [s for s in self.sources(kind, step) if self.fails(kind, s)]
-            new = next((s for s in below if (s.function, s.expr, s.divisor) not in seen), None)
-            if new is None:
-                fact = self.ask(step.function, step.expr, step.at)
-                computed = isinstance(step.expr, Binary | Unary | Cast)
-                wraps = computed and not below and self._would_hold(kind, step)
-                return Obstacle(kind, step.function, step.expr, fact, step.calls, step.divisor, wraps)
-            step = new
+            assert step is not None
+            last, key = step, (kind, step.function, step.expr, id(step.at), step.divisor)
+            path.append((key, len(last.calls)))
+            if key in self._found:
+                below = self._found[key]
+                break
+            seen.add((last.function, last.expr, last.divisor))
+            step, failing = self._below(kind, last, seen)
+            if step is None:
+                below = replace(self._itself(kind, last, failing), calls=())
+                break
+        found = replace(below, calls=(*last.calls, *below.calls))
+        for key, count in path:
+            self._found[key] = replace(found, calls=found.calls[count:])
+        return found
+
+    def _below(self, kind: str, step: _Step, seen: set[tuple[str, Expr, int]]) -> tuple[_Step | None, bool]:
+        """The first failing expression that one follows from and that was not seen, and whether any fails."""
+        failing = False
+        for source in self.failing(kind, step):
+            failing = True
+            if (source.function, source.expr, source.divisor) not in seen:
+                return source, True
+        return None, failing
+
+    def _itself(self, kind: str, step: _Step, failing: bool) -> Obstacle:
+        """The obstacle that an expression is by itself; `failing` says that what it follows from fails too."""
+        computed = isinstance(step.expr, Binary | Unary | Cast)
+        wraps = computed and not failing and self._would_hold(kind, step)
+        return Obstacle(kind, step.function, step.expr, self.ask(step.function, step.expr, step.at), step.calls, step.divisor, wraps)
 
     def fails(self, kind: str, s: _Step) -> bool:
         fact = self.ask(s.function, s.expr, s.at)
@@ -102,14 +133,37 @@ class Blame:
 
     # ---- where an expression comes from ----
 
-    def sources(self, kind: str, s: _Step) -> Iterator[_Step]:
-        """The expressions that one follows from, with what each would have to be."""
-        if isinstance(s.expr, Var):
-            yield from self.of_name(kind, s, s.expr.name)
-        elif isinstance(s.expr, Item) and isinstance(s.expr.of, MakeTuple):
-            yield _Step(s.function, s.expr.of.items[s.expr.index], s.at, s.divisor, s.calls)
+    def failing(self, kind: str, s: _Step) -> Iterator[_Step]:
+        """The expressions that one follows from and that are not what they would have to be."""
+        if not isinstance(s.expr, Var):
+            yield from (part for part in self.operands(kind, s) if self.fails(kind, part))
+        elif (bound := self._bound(s.function).get(s.expr.name)) is not None:
+            given = (_Step(s.function, e, at, s.divisor, s.calls) for e, at in _given(bound, s.expr.name, kind))
+            yield from (source for source in given if self.fails(kind, source))
         else:
-            yield from self.operands(kind, s)
+            for site, argument in self.failing_calls(kind, s, s.expr.name):
+                yield replace(argument, calls=(*s.calls, site))
+
+    def failing_calls(self, kind: str, s: _Step, name: str) -> list[tuple[CallSite, _Step]]:
+        """The calls that give a parameter what it must not be, and what they give; looked for once, since they are the same wherever the
+        function reads the parameter."""
+        key = (kind, s.function, name, s.divisor)
+        if key not in self._calls:
+            given = ((site, _Step(site.caller, e, site.statement, s.divisor)) for site, e in self.arguments(s.function, name))
+            self._calls[key] = [(site, argument) for site, argument in given if self.fails(kind, argument)]
+        return self._calls[key]
+
+    def arguments(self, name: str, parameter: str) -> Iterator[tuple[CallSite, Expr]]:
+        """What calls give for a parameter of a function."""
+        function = self._functions[name]
+        position = next((i for i, p in enumerate(function.params) if p.var.name == parameter), None)
+        if position is None:
+            return
+        for site in self.graph.of(name):
+            call = called(site.statement)
+            given = None if call is None else arguments(call, function)
+            if given is not None and (argument := given[position]) is not None:
+                yield site, argument
 
     def operands(self, kind: str, s: _Step) -> Iterator[_Step]:
         """Operands that an operation needs to be so."""
@@ -120,6 +174,8 @@ class Blame:
                 parts = [(a, s.divisor)]
             case Cast(operand=a):
                 parts = [(a, s.divisor)]
+            case Item(of=MakeTuple(items=items), index=i):
+                parts = [(items[i], s.divisor)]
             case Binary(op="add" | "min" | "max", left=a, right=b):
                 parts = [(a, s.divisor), (b, s.divisor)]
             case Binary(op="sub", left=a, right=b) if kind == "divisible":
@@ -145,27 +201,6 @@ class Blame:
         if x is not None:
             return [(b, divisor // gcd(divisor, x))]
         return []
-
-    def of_name(self, kind: str, s: _Step, name: str) -> Iterator[_Step]:
-        """What a name gets its value from."""
-        bound = self._bound(s.function).get(name)
-        if bound is None:
-            yield from self.of_parameter(s, name)
-            return
-        for e, at in _given(bound, name, kind):
-            yield _Step(s.function, e, at, s.divisor, s.calls)
-
-    def of_parameter(self, s: _Step, name: str) -> Iterator[_Step]:
-        """The arguments that calls give for a parameter."""
-        function = self._functions[s.function]
-        position = next((i for i, p in enumerate(function.params) if p.var.name == name), None)
-        if position is None:
-            return
-        for site in self.graph.of(s.function):
-            call = called(site.statement)
-            args = None if call is None else arguments(call, function)
-            if args is not None and (arg := args[position]) is not None:
-                yield _Step(site.caller, arg, site.statement, s.divisor, (*s.calls, site))
 
     def _bound(self, function: str) -> dict[str, Stmt]:
         if function not in self._binds:

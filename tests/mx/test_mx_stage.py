@@ -20,7 +20,7 @@ from pypto_eqsat.properties import BLOCK_MX
 from pypto_ir.diagnostics import CODES, Refused
 from pypto_ir.expr import Binary, index
 from pypto_ir.formats import read_any
-from pypto_ir.stmt import Program, walk
+from pypto_ir.stmt import Program
 
 EXPERT = SHARED / "kernels" / "mx_expert.json"
 PRODUCTS = SHARED / "dumps" / "mx_products.py"
@@ -191,29 +191,6 @@ def test_codes_of_the_pass_are_declared_with_what_they_mean() -> None:
 def test_what_the_pass_asks_for_is_what_flattening_gives() -> None:
     held = FLATTEN.after(("SSAForm", "IncoreTileOps", "NormalizedStmtStructure"))
     assert BLOCK_MX.missing(held) == () and set(held) <= set(BLOCK_MX.after(held))
-
-
-def test_blocking_takes_linear_work() -> None:
-    """Four times the loads take about four times the calls of functions."""
-    import cProfile
-    import pstats
-
-    from egraph_rules.mx.block import block_scales
-    from egraph_rules.mx.upstream import UpstreamProver
-    from pypto_ir.diagnostics import Diagnostics
-
-    def calls(n: int) -> int:
-        body = [let("b", "tile.get_block_idx")]
-        for i in range(n):
-            body += [{"let": f"r{i}", "expr": f"b * {16 * (i % 3 + 1)}"}, scale_load(f"t{i}", "s", [f"r{i}", 0], [16, 2])]
-        p = incore([scales("s", 256, 2)], [*body, ret()])
-        bag, profile = Diagnostics(), cProfile.Profile()
-        after = profile.runcall(lambda: block_scales(p, UpstreamProver(p), bag).program)
-        assert not len(bag) and sum(1 for _ in walk(after.functions[0].body)) == 2 * n + 2
-        return int(pstats.Stats(profile).total_calls)  # type: ignore[attr-defined]
-
-    calls(10)  # what is made once a process
-    assert calls(800) < 4.4 * calls(200)
 
 
 def launched_by(*body: dict[str, object]) -> Program:
