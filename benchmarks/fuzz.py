@@ -20,12 +20,13 @@ from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from pypto_ir.json_writer import write_program
 from pypto_ir.reducing import reduced
 from pypto_ir.stmt import Program
-from tests.generators import Failure, Outcome, check, check_accumulators, random_accumulators, random_program
+from tests.generators import Failure, Outcome, check, check_accumulators, random_accumulators, random_edges, random_program
 
 #: seeds that one task checks
 CHUNK = 50
@@ -70,6 +71,7 @@ def _stem(message: str) -> str:
 #: kinds of programs -> how one of about so many statements is made, and what is promised of it
 KINDS: dict[str, tuple[Callable[[random.Random, int], Program], Callable[[Program], Outcome]]] = {
     "any": (random_program, check),
+    "edges": (random_edges, partial(check, upstream=True)),
     "accumulators": (lambda source, _: random_accumulators(source, deep=True), check_accumulators),
 }
 

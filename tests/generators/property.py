@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from extract.legal import is_two_d
 from extract.price import price_program
 from extract.target import load_target
-from pypto_eqsat.driver import optimize
+from pypto_eqsat.driver import Result, optimize
 from pypto_ir.diagnostics import Diagnostic, Refused, Severity
 from pypto_ir.interp.compare import equivalent
 from pypto_ir.json_reader import read_program
@@ -54,19 +54,22 @@ def accepted(program: Program) -> list[Diagnostic]:
     return [d for d in verify_program(program) if d.severity is Severity.ERROR]
 
 
-def check(program: Program) -> Outcome:
-    """Optimise and check everything that is promised; raises `Failure` where something is broken."""
+def check(program: Program, upstream: bool = False) -> Outcome:
+    """Optimise and check everything that is promised; raises `Failure` where something is broken. With `upstream` the result may cost no
+    more than upstream's program, where that one is legal."""
     errors = accepted(program)
     if errors:
         raise Failure("generator", str(errors[0]))
     text = write_program(program)
     _same(read_program(text), program, "input-round-trip")
     try:
-        result = optimize(program, validate=False)
+        result = optimize(program, validate=False, policy_cost=upstream)
     except Refused as refused:
         return refusal(refused)
     after = result.program
     legal(program, after)
+    if upstream:
+        no_dearer(result)
     out = write_program(after)
     _same(read_program(out), after, "round-trip")
     _cost(program, after, result.stats["cost"])
@@ -109,6 +112,13 @@ def legal(before: Program, after: Program) -> None:
             raise Failure("untouched", f"{f.name} is no in-core function and was changed")
     if errors:
         raise Failure(f"legal-{errors[0].code}", str(errors[0]))
+
+
+def no_dearer(result: Result) -> None:
+    """Raises `Failure` where upstream's program is legal and costs less."""
+    cost, upstream = result.stats["cost"], result.stats["policy_cost"]
+    if upstream is not None and cost > upstream * (1 + 1e-9):
+        raise Failure("dearer-than-upstream", f"the result costs {cost}, upstream's program {upstream}")
 
 
 def _cost(before: Program, after: Program, stated: float) -> None:
