@@ -16,9 +16,10 @@ from egraph_rules.entries import Encoded
 from egraph_rules.loads import ViewEntry, flat_view
 from egraph_rules.tables import Handover, StoreEntry
 from egraph_rules.values import Values
-from pypto_ir.expr import Expr, Var, index
+from pypto_ir.expr import Expr, Var, const_int, index
 from pypto_ir.ops.registry import Trait, find_op, type_of
-from pypto_ir.regions import NoWindow, collapse_contiguous, partition_window
+from pypto_ir.partition import NoWindow, is_row_run, partition_window, row_boxes
+from pypto_ir.regions import collapse_contiguous
 from pypto_ir.scale_boxes import is_blocked
 from pypto_ir.stmt import (
     Assign,
@@ -188,7 +189,10 @@ class _Encoder:
         assert isinstance(source, Var) and isinstance(source.type, TileType) and isinstance(target, Var)
         assert isinstance(target.type, TensorType)
         window, refusal = _window(call, source.type, target.type)
-        entry = StoreEntry(call, name, source.type, window, refusal, _view(s, call, source.type, window))
+        offsets = tuple_items(call.args[1]) or ()
+        run = refusal is not None and is_row_run(source.type.valid, target.type.shape, offsets)
+        boxes = row_boxes(source.type.valid, target.type.shape, offsets) if run else None
+        entry = StoreEntry(call, name, source.type, window, refusal, _view(s, call, source.type, window, run), boxes or ())
         number, c = len(self.out.tables.stores), self.commands
         self.out.tables.stores.items.append(entry)
         self.out.stores[id(s)] = number
@@ -201,8 +205,10 @@ class _Encoder:
             c.fact("store-pages", number)
         elif entry.view is not None:
             c.set("store-pages-in", number, self.out.tables.views.number(entry.view))
-        if entry.view is not None and source.type.memory is Memory.ACC:
+        if entry.view is not None and (run or source.type.memory is Memory.ACC):
             c.set("store-in", number, self.out.tables.views.number(entry.view))
+        if boxes and all(_starts_a_block(source.type, box.first) for box in boxes):
+            c.fact("store-boxes", number)
         if len(call.args) == 3 and source.type.rank == target.type.rank == 2:
             c.fact("store-bands", number)
 
@@ -217,13 +223,22 @@ def _by_pages(call: Call, tile: TileType, target: TensorType, window: Dims | Non
     return box is not None and same_dims(box, (*(index(1) for _ in range(target.rank - tile.rank)), *tile.valid))
 
 
-def _view(s: Assign | Eval, call: Call, tile: TileType, window: Dims | None) -> ViewEntry | None:
-    """The 2-D view of a store's target in which what is stored is one run of rows; None where there is none."""
+def _starts_a_block(tile: TileType, row: int) -> bool:
+    """True where a row of the flat form starts at a 32-byte multiple, as views do."""
+    columns = const_int(tile.shape[-1])
+    return columns is not None and row * columns * tile.dtype.bytes % 32 == 0
+
+
+def _view(s: Assign | Eval, call: Call, tile: TileType, window: Dims | None, run: bool) -> ViewEntry | None:
+    """The 2-D view of a store's target in which what is stored is one run of rows; None where there is none. `run` tells that the rows
+    go one after another without filling a box."""
     target = call.args[2]
     view = flat_view(target)
     assert isinstance(target, Var) and isinstance(target.type, TensorType)
     if view is None or view.valid is not None or (isinstance(s, Assign) and s.target.type != target.type):
         return None
+    if run:
+        return view
     box = tuple_items(call.args[3]) if len(call.args) > 3 else window
     if box is None and tile.rank != target.type.rank:
         return None

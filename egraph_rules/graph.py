@@ -24,7 +24,7 @@ MACHINE = (
     "Leaf2", "Load2", "Create2", "Full2", "Op2", "Reshape2", "Reinterpret2", "Slice2", "Assemble2", "PackRows",
     "View2", "LoadIn2", "LeafCols", "AccCols",
     "LeafEach", "One", "RowsOf", "ColsOf", "LoadEach", "LoadInEach", "CreateEach", "FullEach", "OpEach", "WithPages", "Spread",
-    "Store2", "StoreEach", "StoreIn2", "StoreInEach",
+    "Store2", "StoreEach", "StoreBoxes", "StoreIn2", "StoreInEach",
 )  # fmt: skip
 _LISTS = ("Nil", "Data", "RowScalar", "ColVector", "Scratch", "FNil", "FArg")
 _VALUE_SORTS = ("Val", "Fam", "Write")

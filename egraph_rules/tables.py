@@ -12,6 +12,7 @@ from typing import Generic, TypeAlias, TypeVar
 
 from egraph_rules.loads import ViewEntry
 from pypto_ir.expr import Expr
+from pypto_ir.partition import RowBox
 from pypto_ir.stmt import Call, Keywords
 from pypto_ir.types import Dims, MemRef, TileType
 
@@ -49,8 +50,8 @@ class LoadEntry:
 @dataclass(frozen=True, slots=True)
 class StoreEntry:
     """A store statement: `name` is the result (None for a bare statement), `window` the box operand that the flat form needs (None
-    where it needs none), `refusal` why there is no box. Where what is stored is one run of rows of the target's 2-D `view`, it may be
-    written through that (None: there is none)."""
+    where it needs none), `refusal` why there is no box, and `boxes` the several that its rows fill then (empty where they are unknown).
+    Where what is stored is one run of rows of the target's 2-D `view`, it may be written through that (None: there is none)."""
 
     call: Call
     name: str | None
@@ -58,6 +59,7 @@ class StoreEntry:
     window: Dims | None = None
     refusal: str | None = None
     view: ViewEntry | None = None
+    boxes: tuple[RowBox, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

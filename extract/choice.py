@@ -18,6 +18,7 @@ from extract.cost import call_cost
 from extract.cycles import ZERO, Cycles
 from extract.machine import (
     FAMILIES,
+    band_call,
     columns_of_page,
     fill_call,
     op_call,
@@ -259,6 +260,13 @@ class _Search:
                 pages = store_pages(entry.call, entry.tile, node.data[1])
                 one = Call("tile.store", (operands[0], MakeTuple(pages[0][0]), entry.call.args[2]), entry.call.kwargs)
                 return UnknownType(), self.call(one) * len(pages)
+            case "StoreBoxes":
+                entry, total = tables.stores[node.data[0]], ZERO
+                for box in entry.boxes:
+                    band, made = band_call(operands[0], box)
+                    args = (Var("band", made), MakeTuple(box.offsets), entry.call.args[2])
+                    total = total + self.call(band, made) + self.call(Call("tile.store", args, entry.call.kwargs))
+                return UnknownType(), total
             case "StoreIn2" | "StoreInEach":
                 entry = tables.stores[node.data[0]]
                 count = 1 if node.name == "StoreIn2" else forms.pages(node.data[1])

@@ -21,10 +21,11 @@ from egraph_rules.encode import is_store, is_value
 from egraph_rules.graph import ENode, Graph
 from extract.choice import Choice, Form, carriers
 from extract.elaborate import Elaborator, Frame, Instance, NotAvailable
-from extract.machine import store_in_view, store_pages
+from extract.machine import band_call, store_in_view, store_pages
 from extract.plan import Plan
 from pypto_ir.expr import Expr, MakeTuple, Var, const_int, transform
 from pypto_ir.linear import provably_equal
+from pypto_ir.partition import RowBox
 from pypto_ir.rebuilding import Rebuilder
 from pypto_ir.stmt import (
     Assign,
@@ -251,9 +252,11 @@ class _Emitter:
             at.put(replace(s, value=replace(call, args=(source, *call.args[1:], *box))))
         else:
             target = call.args[2]
-            pages = store_pages(call, entry.tile, node.data[1])
+            boxes = entry.boxes if node.name == "StoreBoxes" else None
+            pages = [(b.offsets, b.window) for b in boxes] if boxes else store_pages(call, entry.tile, node.data[1])
+            operand = at.operand(write, node.children[0])
             for page, (offsets, window) in enumerate(pages):
-                source = at.page(at.operand(write, node.children[0]), page)
+                source = self.band(operand, boxes[page]) if boxes else at.page(operand, page)
                 box = () if window is None else (MakeTuple(_box(source, call, window)),)
                 stored = replace(call, args=(source, MakeTuple(offsets), target, *box))
                 if page == len(pages) - 1 or isinstance(s, Eval):
@@ -265,6 +268,12 @@ class _Emitter:
                     target = step
         if isinstance(s, Assign):
             at.bind(s.target)
+
+    def band(self, instance: Instance, box: RowBox) -> Var:
+        """The rows of a tile that fill a box of the target."""
+        tile = self.at.tile(instance)
+        call, made = band_call(tile, box)
+        return self.at.assign(self.at.names.derived(tile.name, f"from{box.first}"), call, made, None)
 
     def store_in_view(self, s: Assign | Eval, call: Call, write: Instance, node: ENode) -> None:
         """A store through the 2-D view of its target, of which the author's result is another name."""

@@ -12,8 +12,9 @@ from egraph_rules import forms, loads
 from egraph_rules.graph import ENode, Graph
 from egraph_rules.tables import FillEntry, Hole, OpEntry
 from pypto_ir.expr import Expr, MakeTuple, Var, const_int, index
-from pypto_ir.ops.registry import Role, find_op
+from pypto_ir.ops.registry import Role, find_op, type_of
 from pypto_ir.ops.rules import infer_call
+from pypto_ir.partition import RowBox
 from pypto_ir.regions import add_index, merged_valid
 from pypto_ir.stmt import Call, tuple_items
 from pypto_ir.types import Dims, TensorType, TileType, Type, dims
@@ -27,7 +28,7 @@ OF_WHOLE = frozenset({"One", "RowsOf", "ColsOf", "LoadInEach"})
 #: nodes that stand for what control flow hands on
 LEAVES = frozenset({"Leaf2", "LeafEach", "LeafCols"})
 #: nodes that write global memory
-STORES = frozenset({"Store2", "StoreEach", "StoreIn2", "StoreInEach"})
+STORES = frozenset({"Store2", "StoreEach", "StoreBoxes", "StoreIn2", "StoreInEach"})
 #: nodes that read global memory
 LOADS = frozenset({"Load2", "LoadEach", "LoadIn2", "LoadInEach"})
 
@@ -174,6 +175,13 @@ def store_pages(call: Call, t: TileType, shape: forms.Shape) -> list[tuple[Dims,
         moved = tuple(add_index(o, index(i)) for o, i in zip(offsets[:lead], at, strict=True))
         result.append(((*moved, *offsets[lead:]), window))
     return result
+
+
+def band_call(tile: Expr, box: RowBox) -> tuple[Call, Type]:
+    """The rows of a flat tile that fill a box of a store's target."""
+    t = type_of(tile)
+    assert isinstance(t, TileType)
+    return typed(Call("tile.slice", (tile, MakeTuple((index(box.rows), t.shape[-1])), tuple_of(box.first, 0))))
 
 
 def store_in_view(call: Call, number: int, rows: int) -> tuple[Expr, Expr]:

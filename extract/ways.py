@@ -37,6 +37,7 @@ _ONE = {
     "Leaf2": "taken as one 2-D tile {type}",
     "LeafCols": "taken with its pages side by side in one tile {type}",
     "Store2": "stored as one tile",
+    "StoreBoxes": "stored band by band of its rows, one box of the tensor for each",
     "StoreIn2": "stored as one tile through a 2-D view of the tensor",
     "StoreEach": "stored page by page",
     "StoreInEach": "stored page by page through a 2-D view of the tensor",

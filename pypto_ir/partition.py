@@ -2,9 +2,10 @@
 
 A flat store writes R consecutive row-major rows from its offsets. A box equals such a run only if every axis
 that it consumes is consumed whole and from 0, except the outermost one: 8 rows at [1, 0, 0] of [4, 4, 8] are
-the box [2, 4, 8], 6 rows at [0, 2, 0] are no box.
+the box [2, 4, 8], 6 rows at [0, 2, 0] are no box. They are two: [1, 2, 8] at [0, 2, 0], and
+[1, 4, 8] at [1, 0, 0] for the rows from 2 on.
 
-Source: `spec/flatten.md` section 4.1.
+Source: `spec/flatten.md` sections 4.1 and 14 (L8).
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from dataclasses import dataclass
 from math import prod
 
 from pypto_ir.expr import Binary, const_int, index
-from pypto_ir.linear import provably_gt, provably_negative
+from pypto_ir.linear import normalize, provably_gt, provably_negative
 from pypto_ir.text import expr_text
 from pypto_ir.types import Dims
 
@@ -26,6 +27,20 @@ class NoWindow:
 
     reason: str
     cause: str = "outside"
+
+
+#: why a run of rows is no box, where it may be several
+RUNS = frozenset({"whole", "start", "rows", "dynamic"})
+
+
+@dataclass(frozen=True, slots=True)
+class RowBox:
+    """Rows `first` to `first + rows - 1` of a flat tile, and the box of the tensor that they fill, at `offsets`."""
+
+    first: int
+    rows: int
+    offsets: Dims
+    window: Dims
 
 
 def partition_window(valid: Dims, tensor_dims: Dims, offsets: Dims) -> Dims | NoWindow:
@@ -102,3 +117,55 @@ def _distribute(rows: int, columns: int, dims: Dims, offsets: Dims) -> Dims | No
         window[i] = extent
         left //= extent
     return NoWindow(f"the leading axes hold only {rows // left} rows; the write runs past the tensor", "leading")
+
+
+def is_row_run(valid: Dims, tensor_dims: Dims, offsets: Dims) -> bool:
+    """True where the rows of a flat tile go one after another over axes of the tensor without filling one box, and stay inside it as
+    far as that is known: 12 rows at the origin of [2, 2, 4, 8], not 24."""
+    found = partition_window(valid, tensor_dims, offsets)
+    rows = _rows(valid)
+    if not isinstance(found, NoWindow) or found.cause not in RUNS or rows is None:
+        return False
+    if provably_gt(Binary("add", offsets[-1], valid[-1]), tensor_dims[-1]):
+        return False
+    if any(provably_gt(Binary("add", o, index(1)), d) for o, d in zip(offsets[1:-1], tensor_dims[1:-1], strict=True)):
+        return False
+    first, total = offsets[0], tensor_dims[0]
+    for offset, extent in zip(offsets[1:-1], tensor_dims[1:-1], strict=True):
+        first, total = Binary("add", Binary("mul", first, extent), offset), Binary("mul", total, extent)
+    return not provably_gt(normalize(Binary("add", first, index(rows))), normalize(total))
+
+
+def row_boxes(valid: Dims, tensor_dims: Dims, offsets: Dims) -> tuple[RowBox, ...] | None:
+    """The boxes that a run of rows (`is_row_run`) fills, each as large as it can be; None where an axis that it may cross has no
+    constant extent, or it starts at no constant place of one. The columns and the outermost offset may be dynamic."""
+    rows, inner, starts = _rows(valid), _constants(tensor_dims[1:-1]), _constants(offsets[1:-1])
+    if rows is None or inner is None or starts is None:
+        return None
+    # rows that one step along an axis takes: 8, 4 and 1 for [2, 2, 4, 8]
+    steps = [prod(inner[i:]) for i in range(len(inner) + 1)]
+    start = sum(o * step for o, step in zip(starts, steps[1:], strict=True))
+    found, first = [], 0
+    while first < rows:
+        at, left = start + first, rows - first
+        axis = next(i for i, step in enumerate(steps) if at % step == 0 and left >= step)
+        count = left // steps[axis]
+        if axis:
+            count = min(count, inner[axis - 1] - at // steps[axis] % inner[axis - 1])
+        moved = (at // step % d for step, d in zip(steps[1:], inner, strict=True))
+        outer = normalize(Binary("add", offsets[0], index(at // steps[0])))
+        window = (*(index(1) for _ in range(axis)), index(count), *map(index, inner[axis:]), valid[-1])
+        found.append(RowBox(first, count * steps[axis], (outer, *map(index, moved), offsets[-1]), window))
+        first += count * steps[axis]
+    return tuple(found)
+
+
+def _rows(valid: Dims) -> int | None:
+    """The rows of the collapse of a valid region, None where they are not constant."""
+    sizes = _constants(valid[:-1])
+    return None if sizes is None else prod(sizes)
+
+
+def _constants(dims: Dims) -> tuple[int, ...] | None:
+    found = [c for c in map(const_int, dims) if c is not None]
+    return tuple(found) if len(found) == len(dims) else None

@@ -234,7 +234,7 @@ def refused(before: Program, *words: str, **options: Any) -> Refused:
 
 
 def refused_or_equal(before: Program, *words: str, **options: Any) -> Program | None:
-    """A program without a lowering yet: refused with `words` in the text, or else compiled as every other."""
+    """A program without a lowering yet: refused with `words` in the text, or else compiled as every other, at its own price."""
     try:
         result = optimize(before, **options)
     except Refused as refusal:
@@ -242,7 +242,7 @@ def refused_or_equal(before: Program, *words: str, **options: Any) -> Program | 
         assert not missing, f"{missing} not in: {refusal}"
         assert all(d.code.startswith("L") for d in refusal.diagnostics), str(refusal)
         return None
-    return checked(before, result)
+    return checked(before, result, dearer=True)
 
 
 # reading results

@@ -76,7 +76,7 @@ def _compile(op: OpDef, call: Call, t: Type | None, in_place: bool, division: st
                 return _blank_cell(args, in_place)
             args, blank = _defined(op, call, args), True
         shape, valid = extents(env)
-        evaluation = Evaluation(op, args, kwargs, t, shape, valid, dtype, in_place)
+        evaluation = Evaluation(op, args, kwargs, t, shape, valid, dtype, in_place, call)
         try:
             result = finish(meaning(evaluation))
         except (ArithmeticError, AssertionError, LookupError, TypeError, ValueError) as error:

@@ -23,7 +23,7 @@ from pypto_ir.lazy import ml_dtypes, np
 if TYPE_CHECKING:
     from pypto_ir.interp.memory import Tensor
     from pypto_ir.ops.registry import OpDef
-    from pypto_ir.stmt import Keywords
+    from pypto_ir.stmt import Call, Keywords
     from pypto_ir.types import Type
 
 
@@ -98,7 +98,8 @@ class Evaluation:
 
     `args` by operand: `Tile`, `Tensor`, a NumPy scalar or Python bool, a tuple of ints, or None for an
     omitted middle operand. `shape`, `valid` and `dtype` are those of the result type with all extents
-    evaluated (empty and None where the result is neither a tile nor a new tensor).
+    evaluated (empty and None where the result is neither a tile nor a new tensor). `call` is what was written, for what the types
+    of its operands decide.
     """
 
     op: OpDef
@@ -109,6 +110,7 @@ class Evaluation:
     valid: tuple[int, ...]
     dtype: DType | None
     in_place: bool
+    call: Call
 
     def kwarg(self, name: str) -> Any:
         """The value of a keyword argument, its declared default where absent."""

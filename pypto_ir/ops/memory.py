@@ -3,7 +3,7 @@
 `tile.load(x, [k, 0], [16, 64], [16, 64])` of a tensor of which v rows are valid is a tile [16, 64] with valid
 `[min(max(v - k, 0), 16), 64]`. `tile.store` transfers the valid region of its tile; a tile of another rank
 than its tensor fills the box of operand 3 (or the one that `partition_window` finds) row by row, as a 2-D
-store of a flattened tile does.
+store of a flattened tile does. Where its rows fill no box, they go one after another over the axes.
 """
 
 from __future__ import annotations
@@ -29,10 +29,13 @@ from pypto_ir.ops.registry import (
     tensor,
     tile,
     tuple_of,
+    type_of,
 )
 from pypto_ir.ops.rules import optional_tuple
-from pypto_ir.regions import NoWindow, add_index, partition_window, static, window_read, write_union
+from pypto_ir.partition import NoWindow, is_row_run, partition_window, row_boxes
+from pypto_ir.regions import add_index, static, window_read, write_union
 from pypto_ir.scale_boxes import BLOCKED_RANK, BOX, FRACTAL, MX_LAYOUTS, by_axis, is_blocked, is_scale_tile, logical_shape
+from pypto_ir.stmt import tuple_items
 from pypto_ir.types import (
     Layout,
     Memory,
@@ -248,12 +251,27 @@ def _store(ev: Evaluation) -> Any:
         target.write(offsets, data, ok, accumulate=add)
         return grown(target, offsets, source.valid)
     if box is None:
-        found = partition_window(dims(*source.valid), dims(*target.shape), dims(*offsets))
+        where = (dims(*source.valid), dims(*target.shape), dims(*offsets))
+        found = partition_window(*where)
         if isinstance(found, NoWindow):
-            raise RunError(f"tile.store {found.reason}")
+            if not _written_as_run(ev) or not is_row_run(*where):
+                raise RunError(f"tile.store {found.reason}")
+            data, ok = (x.reshape(-1, x.shape[-1]) for x in (data, ok))
+            for part in row_boxes(*where) or ():
+                rows = slice(part.first, part.first + part.rows)
+                _write_rows(target, static(part.offsets) or (), static(part.window) or (), data[rows], ok[rows], add)
+            return target
         box = tuple(const_int(e) or 0 for e in found)
     _write_rows(target, offsets, box, data, ok, add)
     return target
+
+
+def _written_as_run(ev: Evaluation) -> bool:
+    """True where the types tell that the rows fill no box. A box of dynamic extents that fits by its type is a promise, and one that is
+    broken is an error."""
+    source, target = type_of(ev.call.args[0]), type_of(ev.call.args[2])
+    at = tuple_items(ev.call.args[1])
+    return isinstance(source, TileType) and isinstance(target, TensorType) and at is not None and is_row_run(source.valid, target.shape, at)
 
 
 def grown(target: Any, offsets: tuple[int, ...], written: tuple[int, ...]) -> Any:

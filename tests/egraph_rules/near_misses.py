@@ -86,6 +86,17 @@ def _carried(valid: Shape) -> Make:
     return make
 
 
+def _row_run(shape: Shape, target: Shape, at: Shape) -> Make:
+    """Rows stored over the axes of a target."""
+
+    def make() -> Function:
+        b = Build()
+        b.out(b.load("x", shape), target, at)
+        return b.function()
+
+    return make
+
+
 def _no_box() -> Function:
     b = Build()
     b.out(b.load("x", (4, 3, 8)), (2, 2, 4, 8))
@@ -169,6 +180,11 @@ NEAR_MISSES: dict[str, tuple[Make, ...]] = {
     "flat.slice": (_chain((4, 8, 16), None, ("tile.slice", ((2, 4, 16), (0, 0, 0)), {})),),
     "store.flat": (_no_box,),
     "store.pages": (_stored((2, 3, 8), (1, 3, 8)), _stored((1, 3, 8))),
+    "store.boxes": (
+        _row_run((6, 6), (4, 4, 6), (0, 2, 0)),
+        _row_run((8, 8), (4, 4, 8), (1, 0, 0)),
+        _row_run((24, 8), (4, 4, 8), (0, 2, 0)),
+    ),
     "pages.one": (_stored((2, 3, 8)),),
     "pages.rows": (_stored((2, 3, 1)), _stored((2, 3, 8), (1, 3, 8))),
     "pages.leaf": (_carried((1, 3, 8)),),

@@ -4,19 +4,35 @@ from __future__ import annotations
 
 from math import prod
 
-from building import Build
+from building import Build, Shape
 from drawing import BINARY, COL_EXPAND, FLOATS, ROW_EXPAND, Draw, Generator, scratch_like
 from flat_programs import handed_on
 
 from pypto_ir.expr import Var
 from pypto_ir.stmt import Function, Param
-from pypto_ir.types import Layout, TensorView, dims, tensor_type
+from pypto_ir.types import Layout, TensorView, TileType, dims, tensor_type
 
 
 def store_pages(d: Draw) -> Function:
     b, shape = Build(), d.shape()
     x = b.load("x", shape, d.page_valid(b, shape), d.dtype())
     b.out(x, tuple(n + 1 for n in shape), tuple(d.random.randint(0, 1) for _ in shape))
+    return b.function()
+
+
+def row_run(d: Draw) -> Function:
+    """Rows that go one after another over axes of their target without filling a box; every other target has gaps between its rows."""
+    b = Build()
+    count, rows, cols = d.random.randint(2, 3), d.random.choice((4, 8)), d.random.choice((8, 16))
+    x = d.pointwise(b, "y", b.load("x", (count * rows - d.random.choice((0, 2)), cols), dtype=d.dtype()))
+    shape: Shape = (count + 2, rows, cols) if d.number % 3 else (2, count + 2, rows, cols)
+    pitches = tuple(2 * prod(shape[i + 1 :]) for i in range(len(shape) - 1))
+    assert isinstance(x.type, TileType)
+    view = TensorView(stride=dims(*pitches, 1)) if d.number % 2 else None
+    target = Var("out", tensor_type(dims(*shape), x.type.dtype, view))
+    b.params.append(Param(target, "Out"))
+    first = b.scalar("k", 0, 1) if len(shape) == 3 and d.number % 4 else 0
+    b.results.append(b.store("out_1", x, target, (first, rows // 2, 0) if len(shape) == 3 else (1, 0, rows // 2, 0)))
     return b.function()
 
 
@@ -212,6 +228,7 @@ def assemble_whole(d: Draw) -> Function:
 
 PROGRAMS: dict[str, Generator] = {
     "store.pages": store_pages,
+    "store.boxes": row_run,
     "pages.one": one,
     "pages.rows": rows,
     "pages.leaf": leaf,

@@ -128,16 +128,18 @@ def run(op: str, *operands: Any, in_place: bool = False, **kwargs: Any) -> Any:
     found = find_op(op)
     assert found is not None and found.meaning is not None
     t = infer_call(call)
-    return found.meaning(evaluation(found, values, kwargs, t, in_place))
+    return found.meaning(evaluation(found, values, kwargs, t, in_place, call))
 
 
-def evaluation(op: Any, values: list[Any], kwargs: dict[str, Any], t: Type, in_place: bool = False) -> Evaluation:
+def evaluation(op: Any, values: list[Any], kwargs: dict[str, Any], t: Type, in_place: bool = False, call: Call | None = None) -> Evaluation:
     shape, valid, dtype = (), (), None
     if isinstance(t, TileType) or (isinstance(t, TensorType) and op.aliases is None):
         shape, valid, dtype = ints(t.shape), ints(t.valid), t.dtype
     elif isinstance(t, ScalarType | TensorType):
         dtype = t.dtype
-    return Evaluation(op, tuple(values), tuple(kwargs.items()), t, shape, valid, dtype, in_place)
+    return Evaluation(
+        op, tuple(values), tuple(kwargs.items()), t, shape, valid, dtype, in_place, call or Call(op.name, (), tuple(kwargs.items()))
+    )
 
 
 def ints(d: Dims) -> tuple[int, ...]:

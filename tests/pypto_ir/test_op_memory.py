@@ -146,6 +146,12 @@ def test_a_store_without_a_box_uses_the_partition_window() -> None:
     assert content(out) == [[[1.0], [2.0]], [[3.0], [9.0]]]
 
 
+def test_rows_that_fill_no_box_go_one_after_another() -> None:
+    out = Tensor.of("o", np.zeros((3, 2, 1)), FP32)
+    run("tile.store", Value([[1.0], [2.0], [3.0], [4.0]]), (0, 1, 0), out)
+    assert content(out) == [[[0.0], [1.0]], [[2.0], [3.0]], [[4.0], [0.0]]]
+
+
 def test_a_store_that_is_no_box_is_a_run_error() -> None:
     out = Tensor.of("o", np.zeros((2, 2, 1)), FP32)
     with pytest.raises(RunError, match="start at offset 0"):

@@ -8,6 +8,7 @@ import pytest
 
 from pypto_ir.expr import Binary, Expr
 from pypto_ir.ops.registry import OpError, dims_text
+from pypto_ir.partition import row_boxes
 from pypto_ir.regions import (
     NoWindow,
     broadcast,
@@ -256,6 +257,24 @@ def test_stores_without_a_partition_window_say_why(valid, offsets, tensor, text)
     found = partition_window(dims(*valid), dims(*tensor), dims(*offsets))
     assert isinstance(found, NoWindow)
     assert re.search(text, found.reason), found.reason
+
+
+def test_a_run_of_rows_of_dynamic_columns_or_outermost_offset_has_boxes() -> None:
+    boxes = row_boxes(dims(6, v), dims(4, 4, 8), dims(k, 2, 0))
+    assert boxes is not None
+    assert [(b.first, b.rows, dims_text(b.offsets), dims_text(b.window)) for b in boxes] == [
+        (0, 2, "[k, 2, 0]", "[1, 2, v]"),
+        (2, 4, "[k + 1, 0, 0]", "[1, 4, v]"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("valid", "tensor", "offsets"),
+    [((v, 8), (4, 4, 8), (0, 2, 0)), ((6, 8), (4, v, 8), (0, 2, 0)), ((6, 8), (4, 4, 8), (0, k, 0))],
+    ids=["rows", "axis", "place"],
+)
+def test_a_run_of_rows_over_what_is_not_constant_has_no_boxes(valid, tensor, offsets) -> None:
+    assert row_boxes(dims(*valid), dims(*tensor), dims(*offsets)) is None
 
 
 def test_ranks_that_do_not_go_together_are_a_fault_of_the_caller() -> None:

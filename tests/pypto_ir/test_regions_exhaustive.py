@@ -9,7 +9,8 @@ from math import prod
 import numpy as np
 
 from pypto_ir.ops.registry import OpError
-from pypto_ir.regions import NoWindow, partition_window, reshape_valid, static, write_union
+from pypto_ir.partition import NoWindow, is_row_run, partition_window, row_boxes
+from pypto_ir.regions import reshape_valid, static, write_union
 from pypto_ir.types import dims
 
 SHAPES = [s for n in (1, 2, 3) for s in product((1, 2, 3, 4), repeat=n) if prod(s) <= 16]
@@ -82,3 +83,30 @@ def test_a_partition_window_is_the_run_of_rows_that_a_flat_store_writes() -> Non
                 assert (box(tensor, window, at) == run.reshape(tensor)).all(), (tensor, count, columns, at)
                 seen += 1
     assert seen > 100 and refused > 100
+
+
+def test_the_boxes_of_a_run_of_rows_are_the_run() -> None:
+    seen = several = 0
+    for tensor in ((4, 3, 2), (2, 2, 2, 2), (3, 2, 3, 1)):
+        rows, last = prod(tensor[:-1]), tensor[-1]
+        for count, at in product(range(1, rows + 2), product(*(range(d + 1) for d in tensor))):
+            where = (dims(count, 1), dims(*tensor), dims(*at))
+            inside = all(o < d for o, d in zip(at, tensor, strict=True))
+            start = int(np.ravel_multi_index(at[:-1], tensor[:-1])) if inside else rows
+            if not is_row_run(*where):
+                fits = inside and start + count <= rows
+                assert not fits or not isinstance(found := partition_window(*where), NoWindow) or found.cause == "outside", where
+                continue
+            boxes = row_boxes(*where)
+            assert boxes is not None and sum(b.rows for b in boxes) == count
+            run, filled, first = np.zeros((rows, last), dtype=bool), np.zeros(tensor, dtype=int), 0
+            run[start : start + count, at[-1]] = True
+            for b in boxes:
+                offsets, window = static(b.offsets), static(b.window)
+                assert offsets is not None and window is not None and b.first == first and prod(window[:-1]) == b.rows
+                assert int(np.ravel_multi_index(offsets[:-1], tensor[:-1])) == start + first
+                filled += box(tensor, window, offsets)
+                first += b.rows
+            assert (filled == run.reshape(tensor)).all(), where
+            seen, several = seen + 1, several + (len(boxes) > 1)
+    assert seen > 100 and several > 100
