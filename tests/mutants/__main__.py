@@ -14,14 +14,19 @@ import sys
 from collections import Counter
 from dataclasses import asdict, dataclass
 from hashlib import sha256
+from itertools import chain
 from pathlib import Path
 
 from tests.mutants.mutant import Mutant
-from tests.mutants.runner import run
-from tests.mutants.subjects import ROOT, Subject, everything
+from tests.mutants.runner import Task, run
+from tests.mutants.subjects import ROOT, Stage, Subject, everything
 
 EQUIVALENT, SAMPLE = (Path(__file__).with_name(f"{name}.json") for name in ("equivalent", "sample"))
 KILLED = ("failed", "timeout", "broken")
+#: most CPU seconds of a stage on the project as it is
+UNCHANGED = 1200.0
+#: a mutant whose tests take this many times the CPU time of the project as it is, and some seconds more, hangs
+SLOWER = 4.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,11 +69,11 @@ def sample() -> list[tuple[Subject, Mutant]]:
     return [m for m in everything() if m[1].name in names]
 
 
-def failures(mutants: list[tuple[Subject, Mutant]], jobs: int, seconds: float) -> list[str]:
-    """The output of tests that fail on the project as it is: verdicts would mean nothing."""
-    stages = list(dict.fromkeys(stage for subject, m in mutants for stage in subject.stages(m.where)))
-    found = run([(None, (stage,)) for stage in stages], jobs, seconds)
-    return [f"{' '.join(stages[i].files)}: {result}\n{text[-2000:]}" for i, result, text, _ in found if result != "passed"]
+def unchanged(stages: list[Stage], jobs: int) -> tuple[dict[Stage, float], list[str]]:
+    """The CPU seconds of stages on the project as it is, and the output of those that fail there: verdicts would mean nothing."""
+    found = {o.number: o for o in run([Task(None, (stage,), UNCHANGED) for stage in stages], jobs)}
+    wrong = [f"{' '.join(stages[i].files)}: {o.result}\n{o.text[-2000:]}" for i, o in found.items() if o.result != "passed"]
+    return {stages[i]: o.seconds for i, o in found.items()}, wrong
 
 
 def table(mutants: list[tuple[Subject, Mutant]], verdicts: dict[str, Verdict]) -> str:
@@ -98,7 +103,7 @@ def main(argv: list[str] | None = None) -> int:
     )
     parser.add_argument("--sample", action="store_true", help="only those of the ordinary run of the tests")
     parser.add_argument("--jobs", type=int, default=1)
-    parser.add_argument("--seconds", type=float, default=60.0, help="most CPU time of one mutant; one that takes longer is killed")
+    parser.add_argument("--seconds", type=float, default=60.0, help="CPU time of a mutant beyond 4 times the usual")
     parser.add_argument("--results", type=Path, default=ROOT / "build" / "mutants.jsonl", help="where verdicts are kept")
     parser.add_argument("--fresh", action="store_true", help="forget earlier verdicts")
     parser.add_argument("--list", action="store_true", help="print the names, run nothing")
@@ -116,15 +121,22 @@ def main(argv: list[str] | None = None) -> int:
         options.results.unlink(missing_ok=True)
     verdicts = known(options.results, digest)
     todo = [(subject, mutant) for subject, mutant in chosen if mutant.key not in verdicts]
-    if not options.unchecked and (wrong := failures(todo, options.jobs, options.seconds)):
-        print("tests fail on the unchanged project:", *wrong, sep="\n", file=sys.stderr)
-        return 2
+    stages = [subject.stages(mutant) for subject, mutant in todo]
+    usual: dict[Stage, float] = {}
+    if not options.unchecked:
+        usual, wrong = unchanged(list(dict.fromkeys(chain.from_iterable(stages))), options.jobs)
+        if wrong:
+            print("tests fail on the unchanged project:", *wrong, sep="\n", file=sys.stderr)
+            return 2
+    tasks = [
+        Task(mutant, wanted, options.seconds + SLOWER * sum(usual.get(stage, 0.0) for stage in wanted))
+        for (_, mutant), wanted in zip(todo, stages, strict=True)
+    ]
     options.results.parent.mkdir(parents=True, exist_ok=True)
     with options.results.open("a", encoding="utf-8") as log:
-        tasks = [(mutant, subject.stages(mutant.where)) for subject, mutant in todo]
-        for number, result, _, seconds in run(tasks, options.jobs, options.seconds):
-            mutant = todo[number][1]
-            verdict = verdicts[mutant.key] = Verdict(mutant.key, mutant.name, result, seconds, digest)
+        for outcome in run(tasks, options.jobs):
+            mutant = todo[outcome.number][1]
+            verdict = verdicts[mutant.key] = Verdict(mutant.key, mutant.name, outcome.result, outcome.seconds, digest)
             log.write(json.dumps(asdict(verdict)) + "\n")
             log.flush()
     print(table(chosen, verdicts))

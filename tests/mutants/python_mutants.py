@@ -46,7 +46,7 @@ class _Module:
         for node in self.tree.body:
             if isinstance(node, ast.Assign | ast.AnnAssign) and node.value is not None:
                 target = ast.unparse(node.targets[0] if isinstance(node, ast.Assign) else node.target)
-                if not target.startswith("__"):
+                if not (target.startswith("__") or _is_type(target)):
                     yield from self.table(node.value, target)
                     yield from self.visit(node.value, target)
             elif isinstance(node, ast.FunctionDef | ast.ClassDef):
@@ -164,6 +164,11 @@ class _Module:
                     for i, entry in enumerate(entries):
                         rest = "".join(f"{e}, " for e in entries[:i] + entries[i + 1 :])
                         yield self.edit(inner, f"{{{rest}}}", where, f"{short(entry)} left out")
+
+
+def _is_type(name: str) -> bool:
+    """A module's name for a type: `Written = Expr | None`."""
+    return name[:1].isupper() and not name.isupper()
 
 
 def _is_text(node: ast.expr) -> bool:

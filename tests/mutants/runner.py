@@ -10,6 +10,7 @@ from __future__ import annotations
 import ast
 import contextlib
 import gc
+import math
 import multiprocessing
 import os
 import resource
@@ -18,8 +19,10 @@ import signal
 import sys
 import tempfile
 import time
+import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from importlib import import_module
 from itertools import count
 from pathlib import Path
@@ -42,8 +45,24 @@ _BYTES = 8 << 30
 #: the first failure ends a run; no cache, no further processes, nothing shown but failures; `addopts` is for people
 _OPTIONS = ("-x", "-s", "-o", "addopts=", "-p", "no:cacheprovider", "-p", "no:xdist", "-p", "no:terminal", "-m", "not long")
 
-#: a mutant, or None for the project as it is, and the tests that have to notice
-Task = tuple[Mutant | None, tuple[Stage, ...]]
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """A mutant, or None for the project as it is, the tests that have to notice, and the CPU seconds that they may take."""
+
+    mutant: Mutant | None
+    stages: tuple[Stage, ...]
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """`result` is `passed`, `failed`, `timeout` or `broken` (the tests could not be run); `seconds` are those of the CPU."""
+
+    number: int
+    result: str
+    text: str
+    seconds: float
 
 
 class Tree:
@@ -106,49 +125,50 @@ class Tree:
 class _Loop:
     """A plugin of pytest that runs the collected tests on one mutant after another."""
 
-    def __init__(self, tree: Tree, tasks: Any, results: Any, seconds: float) -> None:
-        self.tree, self.tasks, self.results, self.seconds = tree, tasks, results, seconds
+    def __init__(self, tree: Tree, tasks: Any, results: Any) -> None:
+        self.tree, self.tasks, self.results = tree, tasks, results
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtestloop(self, session: pytest.Session) -> bool:
         parent = os.getppid()
         gc.freeze()  # forks share what is loaded
-        while (task := self.tasks.get()) is not None and os.getppid() == parent:
-            number, mutant, stages = task
-            started = time.monotonic()
-            with self.tree.changed(mutant) if mutant else contextlib.nullcontext():
-                result = self.run(session, mutant, stages)
-            self.results.put((number, *result, round(time.monotonic() - started, 2)))
+        while (numbered := self.tasks.get()) is not None and os.getppid() == parent:
+            number, task = numbered
+            with self.tree.changed(task.mutant) if task.mutant else contextlib.nullcontext():
+                self.results.put(self.run(session, number, task))
         return True
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         if report.failed:
             print(report.nodeid, report.longreprtext, sep="\n")
 
-    def run(self, session: pytest.Session, mutant: Mutant | None, stages: tuple[Stage, ...]) -> tuple[str, str]:
-        """`passed`, `failed`, `timeout` or `broken` (the tests could not be run), and the output."""
+    def run(self, session: pytest.Session, number: int, task: Task) -> Outcome:
         with tempfile.TemporaryFile() as out:
             child = os.fork()
             if not child:
-                self.child(session, mutant, stages, out.fileno())
-            status = _wait(child, 100 * self.seconds)
+                self.child(session, task, out.fileno())
+            status, seconds = _wait(child, 100 * task.seconds)
             out.seek(0)
             text = out.read().decode("utf-8", "replace")
-        return "timeout" if status is None else {0: "passed", 1: "failed"}.get(status, "broken"), text
+        result = "timeout" if status is None else {0: "passed", 1: "failed"}.get(status, "broken")
+        return Outcome(number, result, text, round(seconds, 2))
 
-    def child(self, session: pytest.Session, mutant: Mutant | None, stages: tuple[Stage, ...], out: int) -> NoReturn:
+    def child(self, session: pytest.Session, task: Task, out: int) -> NoReturn:
         """Runs the stages on a mutant in a process of its own, which ends here."""
         code = 99
         try:
             os.setpgid(0, 0)
             resource.setrlimit(resource.RLIMIT_AS, (_BYTES, _BYTES))
-            most = int(self.seconds if mutant else 10 * self.seconds)
+            most = math.ceil(task.seconds)
             resource.setrlimit(resource.RLIMIT_CPU, (most, most))
             os.dup2(out, 1)
             os.dup2(out, 2)
-            code = _collected(session, stages) if self.in_force(mutant) else self.loaded_again(mutant, stages)
-            sys.stdout.flush()
+            code = _collected(session, task.stages) if self.in_force(task.mutant) else self.loaded_again(task.mutant, task.stages)
+        except BaseException:
+            traceback.print_exc()
         finally:
+            sys.stdout.flush()
+            sys.stderr.flush()
             os._exit(code)
 
     def in_force(self, mutant: Mutant | None) -> bool:
@@ -182,7 +202,7 @@ def _collected(session: pytest.Session, stages: tuple[Stage, ...]) -> int:
     """Runs the collected tests of the stages; 1 with the first failure."""
     items = [item for stage in stages for item in stage.chosen(session.items)]
     items = list(dict.fromkeys(items))
-    for item, following in zip(items, [*items[1:], None], strict=True):
+    for item, following in zip(items, [*items, None][1:], strict=True):
         item.config.hook.pytest_runtest_protocol(item=item, nextitem=following)
         if session.testsfailed:
             return 1
@@ -211,44 +231,43 @@ def _forget(names: list[str]) -> None:
         sys.modules.pop(name, None)
 
 
-def _wait(child: int, seconds: float) -> int | None:
-    """The exit code of a child, 1 where it was ended by a signal, None where it used up its time; `seconds` are those of the clock, past
-    which it hangs."""
+def _wait(child: int, seconds: float) -> tuple[int | None, float]:
+    """The exit code of a child, 1 where it was ended by a signal, None where it used up its time, and the CPU seconds that it took;
+    `seconds` are those of the clock, past which it hangs."""
     until = time.monotonic() + seconds
     pause = 0.005
     while time.monotonic() < until:
-        done, status = os.waitpid(child, os.WNOHANG)
+        done, status, used = os.wait4(child, os.WNOHANG)
         if done:
             code = os.waitstatus_to_exitcode(status)
-            return None if -code in (signal.SIGXCPU, signal.SIGKILL) else code if code >= 0 else 1
+            return None if -code in (signal.SIGXCPU, signal.SIGKILL) else code if code >= 0 else 1, used.ru_utime + used.ru_stime
         time.sleep(pause)
         pause = min(pause * 1.5, 0.05)
     with contextlib.suppress(ProcessLookupError):
         os.killpg(child, signal.SIGKILL)
-    os.waitpid(child, 0)
-    return None
+    _, _, used = os.wait4(child, 0)
+    return None, used.ru_utime + used.ru_stime
 
 
-def _work(tasks: Any, results: Any, seconds: float, stages: list[Stage]) -> None:
+def _work(tasks: Any, results: Any, stages: list[Stage]) -> None:
     """A process that takes numbered tasks until there are none."""
     with tempfile.TemporaryDirectory() as folder:
         tree = Tree(Path(folder))
         tree.load()
         files = dict.fromkeys(file for stage in stages for file in stage.paths(tree.root))
-        pytest.main([*_OPTIONS, *files], plugins=[_Loop(tree, tasks, results, seconds)])
+        pytest.main([*_OPTIONS, *files], plugins=[_Loop(tree, tasks, results)])
         os.chdir(ROOT)
 
 
-def run(tasks: list[Task], jobs: int, seconds: float) -> Iterator[tuple[int, str, str, float]]:
-    """Number, result, output and seconds of each task, as they come. Processes are new ones: the threads of the engine do not live
-    through a fork."""
+def run(tasks: list[Task], jobs: int) -> Iterator[Outcome]:
+    """What becomes of each task, as it comes. Processes are new ones: the threads of the engine do not live through a fork."""
     context = multiprocessing.get_context("spawn")
     queue, results = context.Queue(), context.Queue()
     jobs = min(jobs, len(tasks))
-    for task in [*((i, *task) for i, task in enumerate(tasks)), *[None] * jobs]:
+    for task in [*enumerate(tasks), *[None] * jobs]:
         queue.put(task)
-    stages = list(dict.fromkeys(stage for _, wanted in tasks for stage in wanted))
-    workers = [context.Process(target=_work, args=(queue, results, seconds, stages), daemon=True) for _ in range(jobs)]
+    stages = list(dict.fromkeys(stage for task in tasks for stage in task.stages))
+    workers = [context.Process(target=_work, args=(queue, results, stages), daemon=True) for _ in range(jobs)]
     for worker in workers:
         worker.start()
     left = len(tasks)

@@ -52,12 +52,12 @@ class Stage:
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """A group of files: `files` are patterns from the root of the project, `stages` gives the tests for a changed part of a file."""
+    """A group of files: `files` are patterns from the root of the project, `stages` gives the tests for a mutant."""
 
     name: str
     files: tuple[str, ...]
     make: Callable[[str, str], Iterator[Mutant]]
-    stages: Callable[[str], tuple[Stage, ...]]
+    stages: Callable[[Mutant], tuple[Stage, ...]]
 
     def paths(self) -> list[Path]:
         return sorted({path for pattern in self.files for path in ROOT.glob(pattern)})
@@ -77,21 +77,43 @@ def _of_rules(file: str, source: str) -> Iterator[Mutant]:
 
 _RULES = "tests/egraph_rules/test_rules.py"
 #: test_mutants.py is left out of what may notice: it states texts of rules
-_OF_RULES = ("test_rule_conditions", "test_shape_facts", "test_encode", "test_forms", "test_graph", "test_engine")
+_OF_RULES = ("test_rule_conditions", "test_shape_facts", "test_encode", "test_forms", "test_graph", "test_engine", "test_accumulators")
 
 
-def _rule_stages(where: str) -> tuple[Stage, ...]:
+def _rule_stages(mutant: Mutant) -> tuple[Stage, ...]:
     others = Stage(tuple(f"tests/egraph_rules/{name}.py" for name in _OF_RULES))
-    found = rule(where)
-    every = Stage((_RULES,), ("does_not_fire", "alternatives_equal"))
+    near, every = Stage((_RULES,), ("does_not_fire",)), Stage((_RULES,), ("alternatives_equal",))
+    found = rule(mutant.where)
     if found is None:
-        return (others, every)
-    near = Stage((_RULES,), (f"does_not_fire_where_its_condition_fails[{found.name}-",))
-    return near, Stage((_RULES,), (f"[{found.name}]",)), others, every
+        return others, near, every
+    return (
+        Stage((_RULES,), (f"does_not_fire_where_its_condition_fails[{found.name}-",)),
+        Stage((_RULES,), (f"[{found.name}]",)),
+        others,
+        near,
+        every,
+    )
 
 
-def _fixed(*stages: Stage) -> Callable[[str], tuple[Stage, ...]]:
-    return lambda where: stages
+#: module of checks -> the tests of it
+_OF_CHECKS = {
+    "linearity": ("linearity", "windows"), "aliases": ("aliases", "linearity", "windows"), "loops": ("fit", "linearity", "windows"),
+    "accumulators": ("accumulators",), "acc_rules": ("accumulators",), "acc_places": ("accumulators",),
+    "boxes": ("boxes",), "places": ("places",), "ssa": ("ssa",), "tiles2d": ("types", "boxes"), "types": ("types", "fit"),
+}  # fmt: skip
+
+
+def _check_stages(mutant: Mutant) -> tuple[Stage, ...]:
+    near = _OF_CHECKS.get(Path(mutant.file).stem, ())
+    return (
+        *(Stage((f"tests/pypto_ir/test_verify_{name}.py",), without=_HURRIED) for name in near),
+        Stage(("tests/pypto_ir/test_verify_*.py",), without=_HURRIED),
+        Stage(("tests/extract/test_repair.py", "tests/pypto_eqsat/test_flatten_rows_properties.py")),
+    )
+
+
+def _fixed(*stages: Stage) -> Callable[[Mutant], tuple[Stage, ...]]:
+    return lambda mutant: stages
 
 
 #: tests of time, of large programs, and of orders over many prices
@@ -103,10 +125,7 @@ SUBJECTS = (
         "checks",
         ("pypto_ir/verify/*.py",),
         _of_python,
-        _fixed(
-            Stage(("tests/pypto_ir/test_verify_*.py",), without=_HURRIED),
-            Stage(("tests/extract/test_repair.py", "tests/pypto_eqsat/test_flatten_rows_properties.py")),
-        ),
+        _check_stages,
     ),
     Subject(
         "prices",
