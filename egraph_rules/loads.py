@@ -1,4 +1,4 @@
-"""Loads into L1: which of them go through a 2-D view of their tensor, and how.
+"""Loads into L1: which of them go through a 2-D view of their tensor, and how; rows of a collapse.
 
     load(x [2, 16, 128], [1, 0, k], [1, 16, 64])     v = tensor.view(x, [32, 128])
                                                      load(v, [16, k], [16, 64])
@@ -13,8 +13,10 @@ from dataclasses import dataclass
 
 from pypto_ir.expr import Expr, Var
 from pypto_ir.linear import all_provably_equal
+from pypto_ir.ops.registry import type_of
 from pypto_ir.ops.tensors import packed_strides
 from pypto_ir.regions import add_index, collapse_contiguous, merged_valid, mul_index
+from pypto_ir.stmt import Call, tuple_items
 from pypto_ir.types import Dims, Layout, Memory, Pad, TensorType, TileLayout, TileType, same_dims
 
 
@@ -51,6 +53,13 @@ def flat_view(tensor: Expr) -> ViewEntry | None:
     if same_dims(t.valid, t.shape):
         return ViewEntry(tensor, shape, () if t.view and t.view.pad is not Pad.NULL else None)
     return ViewEntry(tensor, shape, merged_valid(t.valid)) if collapse_contiguous(t.valid, t.shape) else None
+
+
+def cell(call: Call) -> Dims:
+    """The index of a read or write of one cell, in the collapse of its tile: [1, 2, 5] of [2, 3, 8] is (5, 5)."""
+    at, tile = tuple_items(call.args[1]), type_of(call.args[0])
+    assert at is not None and isinstance(tile, TileType)
+    return at if tile.rank <= 2 else (row_of(at, tile.shape), at[-1])
 
 
 def row_of(offsets: Dims, extents: Dims) -> Expr:

@@ -15,7 +15,7 @@ from egraph_rules import forms
 from egraph_rules.buffers import Versions
 from egraph_rules.engine import Commands
 from egraph_rules.entries import Encoded, Entries
-from egraph_rules.loads import boxed, flat_view, natural, row_of
+from egraph_rules.loads import boxed, cell, flat_view, natural, row_of
 from egraph_rules.narrowed import partly_written
 from egraph_rules.tables import FillEntry, LeafEntry, LoadEntry
 from pypto_ir.dtypes import DType
@@ -163,6 +163,9 @@ class Values(Entries):
                 self.assemble(var, value)
             case "tile.slice" if self.positioned(value):
                 self.slice(var, value)
+            case "tile.write":
+                # the cell by its place in the collapse, which is the same for every rank
+                self.op(var, replace(value, args=(value.args[0], MakeTuple(cell(value)), *value.args[2:])), op)
             case _:
                 self.op(var, value, op)
 
@@ -222,7 +225,7 @@ class Values(Entries):
         if not self.once("op", number):
             return
         local = op.trait in (Trait.POINTWISE, Trait.ROW_WISE) or op.name in _ROW_LOCAL
-        if local or _one_argument_view(call):
+        if local or _one_argument_view(call) or op.name == "tile.write":
             c.fact("commutes-flat", number)
         if local:
             c.fact("commutes-pages", number)

@@ -19,6 +19,7 @@ from egraph_rules import forms
 from egraph_rules.buffers import EVERYTHING, written
 from egraph_rules.encode import is_store, is_value
 from egraph_rules.graph import ENode, Graph
+from egraph_rules.loads import cell
 from extract.choice import Choice, Form, carriers
 from extract.elaborate import Elaborator, Frame, Instance, NotAvailable
 from extract.machine import band_call, store_in_view, store_pages
@@ -131,6 +132,8 @@ class _Emitter:
                 handed = (e for v, h in zip(values, groups, strict=True) for e in self.handed(v, h))
                 at.put(replace(s, values=tuple(handed)))
             case Assign(targets=targets, value=value):
+                if isinstance(value, Call) and value.op == "tile.read":
+                    value = replace(value, args=(value.args[0], MakeTuple(cell(value))))
                 at.put(replace(s, value=self.rebuilt.value(value)))
                 at.versions.bump(touched)
                 for target in targets:

@@ -47,11 +47,16 @@ def refusals(function: Function) -> list[Diagnostic]:
         dynamic = _dynamic_dim(s)
         if dynamic is not None:
             found.append(Diagnostic("L001", _dynamic_text(s, *dynamic), place))
-        elif not is_value(s) and not is_store(s):
+        elif not is_value(s) and not is_store(s) and not _reads_a_cell(s):
             found.extend(_nd_operands(s, place))
         elif isinstance(s, Assign) and isinstance(s.value, Call) and s.value.op == "tile.batch_matmul_acc":
             found.extend(_outside_l0c(s.value, place))
     return found
+
+
+def _reads_a_cell(s: Stmt) -> bool:
+    """A read of one cell, which has a place in the collapse too."""
+    return isinstance(s, Assign) and isinstance(s.value, Call) and s.value.op == "tile.read"
 
 
 def _outside_l0c(call: Call, place: Place) -> list[Diagnostic]:

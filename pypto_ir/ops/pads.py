@@ -210,7 +210,7 @@ declare_op(
     "tile.write",
     (tile("dst"), tuple_of("index"), scalar("value")),
     infer=in_vec(_check_index),
-    trait=Trait.OPAQUE,
+    trait=Trait.STRUCTURE,
     meaning=_write,
     shape=ShapeRule.FIRST,
     writes=(0,),

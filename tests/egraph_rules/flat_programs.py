@@ -9,7 +9,7 @@ from building import Build, Shape
 from drawing import ALL, BINARY, COL_EXPAND, FLOATS, ROW_EXPAND, Draw, Generator, scratch_like
 
 from pypto_ir.dtypes import DType
-from pypto_ir.expr import Binary, Expr
+from pypto_ir.expr import Binary, Const, Expr
 from pypto_ir.stmt import Function
 
 
@@ -82,15 +82,17 @@ def full(d: Draw) -> Function:
 
 
 def op(d: Draw) -> Function:
-    """Pointwise and row-wise ops and casts."""
+    """Pointwise and row-wise ops, casts, and a cell that is written."""
     b, shape = Build(), d.shape()
     x = b.load("x", shape, d.rows_valid(b, shape), d.dtype(FLOATS))
-    match d.number % 3:
+    match d.number % 4:
         case 0:
             y = d.pointwise(b, "y", x)
         case 1:
             name = d.random.choice(("tile.row_sum", "tile.row_max"))
             y = b.let("y", name, x, scratch_like(b, "tmp", x))
+        case 2:
+            y = b.let("y", "tile.write", x, tuple(d.random.randrange(n) for n in shape), Const(1.5, x.type.dtype))
         case _:
             y = b.let("y", "tile.cast", x, target_type=d.random.choice(("INT32", "INT16")), mode="rint")
     b.out(y)

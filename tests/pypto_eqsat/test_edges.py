@@ -22,7 +22,7 @@ PROGRAMS, STATEMENTS = 500, 6
 #: programs of one test
 CHUNK = 50
 #: least part of the programs of one test that is not refused
-LOWERED = 0.45
+LOWERED = 0.65
 
 
 @cache

@@ -107,7 +107,14 @@ def test_dynamic_shape_error_under_the_policy() -> None:
     refused_by_upstream(before, "L001", *words)
 
 
-@pytest.mark.parametrize(("op", "args"), [("tile.slice", ([1, 3, 8], [1, 0, 0])), ("tile.read", ([1, 0, 0],))], ids=["slice", "read"])
+CELLS_AND_WINDOWS: list[tuple[str, tuple[Any, ...]]] = [
+    ("tile.slice", ([1, 3, 8], [1, 0, 0])),
+    ("tile.read", ([1, 0, 0],)),
+    ("tile.write", ([1, 0, 0], const(1.5))),
+]
+
+
+@pytest.mark.parametrize(("op", "args"), CELLS_AND_WINDOWS, ids=["slice", "read", "write"])
 def test_cells_and_windows_of_nd_tiles_are_refused(op: str, args: tuple[Any, ...]) -> None:
     before = incore([tensor("x", 2, 3, 8)], [load("t", "x", [0, 0, 0], [2, 3, 8]), let("s", op, "t", *args), ret()])
     refused_by_upstream(before, "L401", f"{op} is not supported on >2D tiles", "pl.tile.reshape")
