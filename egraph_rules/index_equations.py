@@ -14,7 +14,7 @@ from egraph_rules.index_nodes import Given, Join
 from egraph_rules.index_places import Handle, Place, common
 from egraph_rules.index_reach import Entered
 from egraph_rules.index_system import System
-from egraph_rules.index_values import ValueId
+from egraph_rules.index_values import ValueId, alike, combine
 from pypto_ir.dtypes import DType
 from pypto_ir.stmt import Function, Program, Stmt
 from pypto_ir.types import ScalarType, TupleType, Type
@@ -121,10 +121,15 @@ class Equations:
                 self.join(a, b, place)
         elif into is not None:
             rule = self._joins[into]
-            if isinstance(source, int):
-                rule.sources.append((self.system.node(source, place), place.reach()))
-            else:
+            if not isinstance(source, int):
                 rule.given = join(rule.given, top(rule.dtype))
+                return
+            arrived, old, new = (self.system.node(source, place), place.reach()), self.system.values[into], self.system.values[source]
+            by = combine(new.form, old.form, -1)
+            if new.form.coefficient(into) == 1 and alike(new.dtype, old.dtype):
+                rule.deeper.append((*arrived, self.system.sums(by, place)))
+            else:
+                rule.sources.append(arrived)
 
     def anything(self, t: Type, name: str, place: Place) -> Handle:
         """A value of a type that nothing else is known of."""

@@ -7,7 +7,7 @@
 A fact holds for every value that an expression takes at a statement of a function, in every run of the program, with floor and with
 truncating division, arithmetic wrapping at the width of each type. What comes from outside (parameters of functions that nobody in the
 program calls, values read from memory) may be anything that its type holds, or that the `range` of the parameter says; an INDEX parameter
-and an extent are at most 2**40 in size.
+and an extent are at most 2**40 in size, and no run makes more than 2**48 trips of a loop.
 """
 
 from __future__ import annotations

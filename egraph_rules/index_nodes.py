@@ -17,7 +17,7 @@ from egraph_rules.index_division import Division
 from egraph_rules.index_domain import Fact, bounds, exactly, join, make, meet
 from egraph_rules.index_enumerated import Joint, results, sum_of
 from egraph_rules.index_transfer import binary, cast, operand, square, unary
-from egraph_rules.index_trips import most_trips, surely_runs, variable
+from egraph_rules.index_trips import MOST_TRIPS, grown, most_trips, surely_runs, variable
 from egraph_rules.index_values import Form, Term
 from pypto_ir.dtypes import DType
 from pypto_ir.expr import COMPARISONS
@@ -120,19 +120,40 @@ def _read_two_ways(a: Fact, dtype: DType) -> bool:
 @dataclass(slots=True)
 class Join:
     """One of several: a phi, a parameter of many calls. A source is a node, and one that has a fact where it can arrive at all; sources
-    may come later than the node does."""
+    may come later than the node does. `deeper` are those that a function hands to itself: its own value and an increment."""
 
     dtype: DType
     sources: list[tuple[NodeId, NodeId]] = field(default_factory=list)
     given: Fact | None = None
+    deeper: list[tuple[NodeId, NodeId, Sums]] = field(default_factory=list)
 
     @property
     def inputs(self) -> tuple[NodeId, ...]:
-        return tuple(n for source in self.sources for n in source)
+        found = tuple(n for source in self.sources for n in source)
+        return (*found, *(n for value, place, by in self.deeper for n in (value, place, *by.nodes)))
 
     def evaluate(self, facts: Facts) -> Fact | None:
-        arrived = (retyped(facts[n], self.dtype) for n, place in self.sources if facts[place] is not None)
-        return reduce(join, arrived, self.given)
+        first = self._joined(self.given, self.sources, facts)
+        if first is None or not self.deeper:
+            return first
+        both = self._joined(first, [(value, place) for value, place, _ in self.deeper], facts)
+        found = [by.interval(facts) for _, place, by in self.deeper if facts[place] is not None]
+        steps = [by for by in found if by is not None]
+        if len(steps) < len(found) or not steps:
+            return both
+        by = min(lo for lo, _ in steps), max(hi for _, hi in steps)
+        return meet(both, _within(self.dtype, grown(first.interval, by, MOST_TRIPS)))
+
+    def _joined(self, start: Fact | None, sources: Sequence[tuple[NodeId, NodeId]], facts: Facts) -> Fact | None:
+        arrived = (retyped(facts[n], self.dtype) for n, place in sources if facts[place] is not None)
+        return reduce(join, arrived, start)
+
+
+def _within(dtype: DType, interval: tuple[int, int]) -> Fact | None:
+    """An interval where it lies in a type, else the whole type."""
+    least, greatest = bounds(dtype)
+    fits = least <= interval[0] and interval[1] <= greatest
+    return make(dtype, *interval) if fits else make(dtype, least, greatest)
 
 
 def retyped(fact: Fact | None, dtype: DType) -> Fact | None:
@@ -183,8 +204,8 @@ class LoopVariable:
 class Carried:
     """A loop-carried value: what it starts as, and what the body yields.
 
-    Where each trip adds an increment d to it (`loop` names start, stop and step), it lies within the first value plus so many times d; no
-    sum on the way wraps, by induction over trips.
+    Where each trip adds an increment d to it (`loop` names start, stop and step of a loop that counts its trips), it lies within the first
+    value plus so many times d; no sum on the way wraps, by induction over trips.
     """
 
     dtype: DType
@@ -196,8 +217,8 @@ class Carried:
     @property
     def inputs(self) -> tuple[NodeId, ...]:
         found = (self.init,) if self.yielded is None else (self.init, self.yielded)
-        if self.increment is not None and self.loop is not None:
-            found = (*found, *self.loop, *self.increment.nodes)
+        if self.increment is not None:
+            found = (*found, *(self.loop or ()), *self.increment.nodes)
         return found
 
     def evaluate(self, facts: Facts) -> Fact | None:
@@ -208,15 +229,12 @@ class Carried:
         return both if both is None or reach is None else meet(both, reach)
 
     def _reach(self, start: Fact | None, facts: Facts) -> Fact | None:
-        if self.increment is None or self.loop is None or start is None:
+        by = None if self.increment is None else self.increment.interval(facts)
+        if start is None or by is None:
             return None
-        trips, by = most_trips([facts[n] for n in self.loop]), self.increment.interval(facts)
-        if trips is None or by is None:
-            return None
+        trips = MOST_TRIPS if self.loop is None else most_trips([facts[n] for n in self.loop])
         before = max(0, trips - 1)  # trips that came before the one that the value is read in
-        lo, hi = start.lo + min(0, by[0]) * before, start.hi + max(0, by[1]) * before
-        least, greatest = bounds(self.dtype)
-        return make(self.dtype, lo, hi) if least <= lo and hi <= greatest else None
+        return _within(self.dtype, grown(start.interval, by, before))
 
 
 @dataclass(frozen=True, slots=True)

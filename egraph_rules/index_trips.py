@@ -15,6 +15,10 @@ from egraph_rules.index_domain import Fact, bounds, into, join
 from egraph_rules.index_transfer import by_bits
 from pypto_ir.dtypes import DType
 
+#: No run makes more trips of one loop, or more calls of a function within itself, than these: at one a nanosecond they take three days, and
+#: no launch lives as long. A UINT64 variable of `range(64, n, 16)` is thereby no index beyond 2**63, whatever n is.
+MOST_TRIPS = 1 << 48
+
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
@@ -37,7 +41,8 @@ class Bounds:
         if not ends:
             return None
         modulus = gcd(start.modulus, step.multiple_of)
-        lo, hi = min(e[0] for e in ends), max(e[1] for e in ends)
+        least, greatest = grown(start.interval, step.interval, MOST_TRIPS)
+        lo, hi = max(least, min(e[0] for e in ends)), min(greatest, max(e[1] for e in ends))
         if modulus:
             lo, hi = lo + (start.residue - lo) % modulus, hi - (hi - start.residue) % modulus
         return into(dtype, lo, hi, modulus, start.residue) if lo <= hi else None
@@ -81,14 +86,14 @@ def variable(dtype: DType, facts: Sequence[Fact | None]) -> Fact | None:
     return reduce(join, (b.values(dtype) for b in readings(facts)), None)
 
 
-def most_trips(facts: Sequence[Fact | None]) -> int | None:
-    """The most trips that a loop makes; None where nothing bounds them."""
-    most = 0
-    for b in readings(facts):
-        if b.trips is None:
-            return None
-        most = max(most, b.trips)
-    return most
+def most_trips(facts: Sequence[Fact | None]) -> int:
+    """The most trips that a loop makes."""
+    return max((MOST_TRIPS if b.trips is None else min(MOST_TRIPS, b.trips) for b in readings(facts)), default=0)
+
+
+def grown(first: tuple[int, int], by: tuple[int, int], times: int) -> tuple[int, int]:
+    """Where a number that starts in an interval can be after up to so many increments of another."""
+    return first[0] + min(0, by[0]) * times, first[1] + max(0, by[1]) * times
 
 
 def surely_runs(facts: Sequence[Fact | None]) -> bool:

@@ -177,7 +177,7 @@ class Walk(Operands):
         rule.yielded = self.system.node(after, body)
         old, new = self.values[carry], self.values[after]
         by = combine(new.form, old.form, -1)
-        if loop is not None and alike(new.dtype, old.dtype) and not by.coefficient(carry):
+        if alike(new.dtype, old.dtype) and not by.coefficient(carry):
             rule.loop, rule.increment = loop, self.system.sums(by, body)
 
     def after(self, result: Var, init: Handle, after: Handle, body: Place, place: Place, loop: tuple[int, int, int]) -> Handle:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from helpers import const, give, loop, scalar
+from helpers import const, function, give, loop, program, ret, scalar
 from test_index_facts import call, calling, let, main, where
 
 from egraph_rules.index_facts import Fact, IndexFacts, Proof
@@ -61,3 +61,37 @@ def test_an_unsigned_quotient_of_zero_is_zero_whatever_its_divisor_is_as_a_signe
     """`12 * 0 // 2147483648` in UINT32: kernels divide by -2147483648, and 0 by either is 0."""
     words = [let(name, {"const": n, "dtype": "UINT32"}) for name, n in (("a", 12), ("z", 0), ("h", 1 << 31))]
     assert fact(main([], *words, let("o", "a * z // h"))).constant == 0
+
+
+def test_a_loop_over_unsigned_numbers_never_comes_to_those_that_are_no_index() -> None:
+    """2**63 of range(64, n, 16) would be after 2**59 trips, which no run makes; in steps of 2**20 it is near enough."""
+    for step, proved in ((16, True), (1 << 20, False)):
+        bounds = [const(64, "UINT64"), "u", const(step, "UINT64")]
+        assert proof(main([scalar("u", "UINT64")], loop("k", bounds, {}, [let("o", "k")]))).proved is proved
+
+
+def test_a_sum_in_a_loop_that_nothing_bounds_stays_an_index() -> None:
+    for start, by, dtype, proved in (
+        (0, 16, "INDEX", True),
+        (0, -16, "INDEX", False),
+        (0, 1 << 16, "INDEX", False),
+        (0, 16, "INT32", False),
+    ):
+        turn = {
+            "while": "a != x",
+            "carry": [{"name": "a", "init": "z"}],
+            "body": [let("o", "a"), let("b", "a + s"), give("b")],
+            "results": ["r"],
+        }
+        p = main([scalar("x", dtype)], let("z", const(start, dtype)), let("s", const(by, dtype)), turn)
+        assert proof(p).proved is proved
+
+
+def test_what_a_function_hands_to_itself_grows_by_its_increments() -> None:
+    """x + 16 of each call from 32 is at least 32; x - 16 may be anything below."""
+    for step, proved in ((16, True), (-16, False)):
+        inner = {"if": "n > 0", "then": [call(f"x + {step}", "n - 1", name="f")]}
+        f = function("f", [scalar("x"), scalar("n")], [let("o", "x"), inner, ret()], kind="Orchestration", returns=[])
+        body = [call(32, "m", name="f"), ret()]
+        p = program(f, function("main", [scalar("m")], body, kind="Orchestration", returns=[]), target=None)
+        assert proof(p).proved is proved

@@ -4,17 +4,18 @@
 
 The program is run for all values of its entry's parameters, on several lanes, with floor and with truncating division and as kernels
 divide; at each probe the value is held against the fact, the proof, the quotient and the relation that were given for it. Upstream's
-prover is asked too: what it accepts and no value contradicts must be proved.
+prover is asked too: whatever it accepts must be proved, unless a value contradicts it, or facts say that every value does.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import product
 from typing import Any, TypeAlias
 
+from egraph_rules.index_domain import bounds, make, meet
 from egraph_rules.index_facts import Fact, IndexFacts, Proof, Relation
 from egraph_rules.mx.proofs import Where
 from egraph_rules.mx.upstream import UpstreamProver
@@ -25,7 +26,7 @@ from pypto_ir.interp.machine import Machine
 from pypto_ir.interp.scalars import DIVISIONS, Thunk, compile_expr
 from pypto_ir.interp.statements import StatementCompiler, Step
 from pypto_ir.interp.values import RunError
-from pypto_ir.stmt import Assign, Call, Stmt, walk
+from pypto_ir.stmt import Stmt
 from pypto_ir.text import expr_text
 from pypto_ir.types import ScalarType
 from tests.generators.index_programs import Drawn, Probe
@@ -33,7 +34,8 @@ from tests.generators.index_programs import Drawn, Probe
 LANES = (Lane(0, 1, 1), Lane(2, 3, 0))
 #: blocks of launches as large as there are: what holds of few may wrap for these
 FAR = (Lane((1 << 31) - 2, (1 << 31) - 1, 1), Lane(3 << 26, 3 << 26 | 16, 0), Lane(600_000, 600_016, 0), Lane(40_000, 1 << 16, 1))
-_BLOCKS = frozenset({"tile.get_block_idx", "tile.get_block_num"})
+#: more of them, for what upstream's prover accepts and facts do not prove
+FARTHER = tuple(Lane(b, b + 1, 0) for k in range(4, 31) for b in (1 << k, (1 << k) + 5, 3 << k - 1, 5 << k - 2))
 #: statements of one run
 STEPS = 2000
 #: what looks at the values of probes, by the identity of their statement
@@ -58,48 +60,53 @@ class Claim:
 
 @dataclass(slots=True)
 class Judged:
-    """What came of a probe: whether facts prove it, whether upstream's prover accepts it, whether some run saw its value, whether a value
-    (as an index reads it) contradicts that it is a non-negative multiple, and that value; `far` are the blocks of
-    large launches in which it was seen too."""
+    """What came of a probe: whether facts prove it, whether upstream's prover accepts it, whether some run saw its value, and a value that
+    (as an index reads it) is no non-negative multiple, where one was seen."""
 
     probe: Probe
     proof: Proof
     proved: bool
     upstream: bool
     seen: bool = False
-    far: set[Lane] = field(default_factory=set)
     contradicted: int | None = None
 
     @property
+    def true(self) -> bool:
+        """True where some run saw its value and none contradicts it."""
+        return self.seen and self.contradicted is None
+
+    @property
+    def excluded(self) -> bool:
+        """True where its fact allows no non-negative multiple at all: a constant that wraps, in an arm that no run reaches."""
+        fact = self.proof.fact
+        largest = bounds(fact.dtype)[1] // (2 if fact.dtype.is_unsigned else 1)
+        return not fact.never and meet(fact, make(fact.dtype, 0, largest, self.proof.divisor)) is None
+
+    @property
     def false_upstream(self) -> bool:
-        return self.upstream and self.contradicted is not None
+        """True for what upstream's prover accepts and is false."""
+        return self.upstream and (self.contradicted is not None or self.excluded)
+
+    @property
+    def missed(self) -> bool:
+        """True for what upstream's prover accepts, facts do not prove, and nothing shows to be false."""
+        return self.upstream and not self.proved and not self.false_upstream
 
 
 @dataclass(slots=True)
 class Checked:
-    """What a program's check saw: runs, those that came to their end, values, and what came of every probe.
-
-    `blocks` says that the program asks for the block that runs, of which not all are tried, `away` is the block of a large launch that runs
-    now, `there` are the statements of the program.
-    """
+    """What a program's check saw: runs, those that came to their end, values, and what came of every probe."""
 
     judged: list[Judged]
     runs: int = 0
     complete: int = 0
     seen: int = 0
-    blocks: bool = False
-    away: Lane | None = None
-    there: set[int] = field(default_factory=set)
 
     @property
     def missed(self) -> list[Judged]:
-        """Accepted by upstream's prover, not proved, and true: no value contradicts it, and either some run saw one, of large launches too
-        where the program asks for its block, or every run came to its end without one."""
-        whole = self.complete == self.runs
-        doubted = [j for j in self.judged if j.upstream and not j.proved and j.contradicted is None]
-        return [
-            j for j in doubted if (len(j.far) == len(FAR) if self.blocks else j.seen or (whole and id(j.probe.statement) in self.there))
-        ]
+        """What upstream's prover accepts, facts do not prove and nothing shows to be false. There must be none: where a program asks for
+        its block, of which not all are tried, those that are must show what is false."""
+        return [j for j in self.judged if j.missed]
 
 
 class _Watched(StatementCompiler):
@@ -127,9 +134,6 @@ def check_index(drawn: Drawn, divisor: int = 16, facts_of: Callable[..., IndexFa
     facts, upstream = facts_of(drawn.program), UpstreamProver(drawn.program)
     claims = [_claim(facts, upstream, drawn, i, divisor) for i in range(len(drawn.probes))]
     checked = Checked([Judged(c.probe, c.proof, c.proof.proved, c.upstream) for c in claims])
-    statements = [s for f in drawn.program.functions for s in walk(f.body)]
-    checked.there = set(map(id, statements))
-    checked.blocks = any(isinstance(s, Assign) and isinstance(s.value, Call) and s.value.op in _BLOCKS for s in statements)
     main = drawn.program.functions[-1]
     ranges = [range(p.range[0], p.range[1] + 1) for p in main.params if p.range is not None]
     for division in DIVISIONS:
@@ -138,6 +142,9 @@ def check_index(drawn: Drawn, divisor: int = 16, facts_of: Callable[..., IndexFa
             looks[id(claim.probe.statement)].append(_look(claim, checked, judged, division))
         for lane in (*LANES, *FAR) if division == "kernel" else LANES:
             _run(drawn, looks, checked, lane, division, product(*ranges))
+        for lane in FARTHER if division == "kernel" else ():
+            if checked.missed:
+                _run(drawn, looks, checked, lane, division, product(*ranges))
     return checked
 
 
@@ -162,13 +169,13 @@ def _run(drawn: Drawn, looks: Looks, checked: Checked, lane: Lane, division: str
     machine = Machine(drawn.program, {}, False, division, lane, None, None, STEPS, None)
     for f in drawn.program.functions:
         machine.bodies[f.name] = _Watched(machine, f.name, looks).block(f.body)
-    checked.away = lane if lane in FAR else None
+    near = lane in LANES  # loops over all blocks of a large launch have no end in sight
     for args in argument_lists:
         machine.steps = machine.depth = machine.next_check = 0
-        checked.runs += checked.away is None  # loops over all blocks of a large launch have no end in sight
+        checked.runs += near
         try:
             machine.call(drawn.program.functions[-1], args)
-            checked.complete += checked.away is None
+            checked.complete += near
         except RunError:
             continue  # a division by zero, a shift too far or too many steps: what was seen before was checked
 
@@ -185,8 +192,6 @@ def _look(claim: Claim, checked: Checked, judged: Judged, division: str) -> Call
             return
         checked.seen += 1
         judged.seen = True
-        if checked.away is not None:
-            judged.far.add(checked.away)
         false = as_index(value, fact.dtype) < 0 or value % proof.divisor != 0
         if false and judged.contradicted is None:
             judged.contradicted = value
