@@ -22,6 +22,11 @@ def collapsed(shape: Shape) -> Shape:
     return shape if len(shape) <= 2 else (prod(shape[:-1]), shape[-1])
 
 
+def stacked(shape: Shape) -> Shape:
+    """Axis 0 as rows: [2, 3, 4] -> [2, 12]."""
+    return (shape[0], prod(shape[1:]))
+
+
 def lead(shape: Shape) -> int:
     """The rows of the collapse: [2, 3, 4] -> 6, [4] -> 1."""
     return prod(shape[:-1])

@@ -112,6 +112,9 @@ class Values(Entries):
         for width in (1, 2, 4, 8):
             if len(page) == 2 and page[0] * page[1] * width % 32 == 0:
                 c.fact("view-aligned", page, width)
+            rest = forms.stacked(shape)
+            if len(shape) > 2 and rest[1] * width % 32 == 0:
+                c.set("stacked", shape, width, rest)
         self.shape(flat)
         self.shape(page)
 
@@ -231,6 +234,8 @@ class Values(Entries):
             c.fact("commutes-pages", number)
         if op.shape is not ShapeRule.OTHER:
             c.fact("shape-rule", number, op.shape.value)
+        if op.shape is ShapeRule.COL_REDUCE:
+            c.fact("reduces-first", number)
         if op.name == "tile.move":
             c.fact("copies", number)
         if op.name == "tile.cast" and _narrows(var, call):

@@ -12,7 +12,7 @@ from egraph_rules import forms
 from egraph_rules.graph import Graph
 from extract.choice import Choice, carriers
 from pypto_ir.diagnostics import Diagnostic, Place, declare
-from pypto_ir.ops.registry import dims_text, type_of
+from pypto_ir.ops.registry import ShapeRule, dims_text, find_op, type_of
 from pypto_ir.regions import collapse_contiguous
 from pypto_ir.stmt import Assign, Call, Stmt, uses, walk
 from pypto_ir.types import TileType
@@ -164,4 +164,7 @@ def _advice(op: str) -> str:
             )
         case "tile.transpose":
             return "reshape the tile so the transposed axes are the last two of a rank-2 tile"
+    declared = find_op(op)
+    if declared is not None and declared.shape is ShapeRule.COL_REDUCE:
+        return "axis 0 is reduced: it needs pages of whole 32-byte blocks; pad them, or reshape the tile to [pages, cells of a page] first"
     return "write the batch loop out, one 2-D tile per page"

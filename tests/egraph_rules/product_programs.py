@@ -5,7 +5,7 @@ from __future__ import annotations
 from math import prod
 
 from building import Build, Shape
-from drawing import ALL, Draw, Generator, scratch_like
+from drawing import ALL, FLOATS, Draw, Generator, scratch_like
 
 from pypto_ir.dtypes import DType
 from pypto_ir.expr import Binary, Const, Var
@@ -224,6 +224,17 @@ def load_view(d: Draw) -> Function:
     return b.function()
 
 
+def col_reduce(d: Draw) -> Function:
+    """Axis 0 of a tile of rank above 2 is reduced, over all of it or over its first pages."""
+    b, shape = Build(), d.shape()
+    valid = d.random.choice((shape, (1, *shape[1:]), (*(1 for _ in shape[:-2]), shape[-2] - 1, shape[-1])))
+    x = b.load("x", shape, valid, d.dtype(FLOATS))
+    op = ("tile.col_sum", "tile.col_max", "tile.col_argmax", "tile.col_min", "tile.col_prod", "tile.col_sum")[d.number % 6]
+    with_scratch = op == "tile.col_argmax" or d.number % 6 == 5
+    b.out(b.let("y", op, x, *((scratch_like(b, "tmp", x),) if with_scratch else ())))
+    return b.function()
+
+
 PROGRAMS: dict[str, Generator] = {
     "store.bands": bands,
     "store.view": stored_rows,
@@ -238,6 +249,7 @@ PROGRAMS: dict[str, Generator] = {
     "pages.swap": swap,
     "pages.transpose": transpose,
     "flat.transpose": one_transpose,
+    "flat.col-reduce": col_reduce,
     "flat.pack.products": pack,
     "cols.create": create,
     "cols.leaf": leaf,
