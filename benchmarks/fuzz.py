@@ -2,6 +2,8 @@
 
     python -m benchmarks.fuzz --programs 10000 --seed 1 --jobs 2 --save failures
     python -m benchmarks.fuzz --kind accumulators --programs 20000 --jobs 2
+    python -m benchmarks.fuzz --kind batched --programs 1000 --jobs 1
+    python -m benchmarks.fuzz --kind near --programs 1000 --jobs 1
 
 checks the programs of seeds 1 .. 10000 and prints how many were lowered, how refusals distribute over codes
 and ops, and every failure with its seed. With `--save`, a failing program is written there as
@@ -26,7 +28,8 @@ from pathlib import Path
 from pypto_ir.json_writer import write_program
 from pypto_ir.reducing import reduced
 from pypto_ir.stmt import Program
-from tests.generators import Failure, Outcome, check, check_accumulators, random_accumulators, random_edges, random_program
+from tests.generators import Failure, Outcome, check, check_accumulators, random_accumulators, random_batched, random_edges, random_program
+from tests.generators.lowered_products import check_near, check_products
 
 #: seeds that one task checks
 CHUNK = 50
@@ -73,6 +76,8 @@ KINDS: dict[str, tuple[Callable[[random.Random, int], Program], Callable[[Progra
     "any": (random_program, check),
     "edges": (random_edges, partial(check, upstream=True)),
     "accumulators": (lambda source, _: random_accumulators(source, deep=True), check_accumulators),
+    "batched": (lambda source, _: random_batched(source), check_products),
+    "near": (lambda source, _: random_batched(source, near=True), check_near),
 }
 
 

@@ -11,17 +11,17 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import islice
 
-from alternatives import TARGET
-
 from egraph_rules.graph import saturated
 from extract.bound import lower_bound
 from extract.choice import FORMS, Choice, choose
 from extract.legal import refusals
 from extract.problem import Candidate, Demand, Problem, problem
+from extract.target import Target, load_target
 from extract.trips import DEFAULT_TRIPS
 from extract.weights import class_weights
 from pypto_ir.stmt import Function
 
+TARGET = load_target("ascend910b")
 #: choices of a problem that is small enough for the brute force, and partial ones on the way there
 CHOICES, PARTIAL = 1 << 14, 1 << 17
 
@@ -35,19 +35,19 @@ class Question:
     bound: float
 
 
-def asked(function: Function, aliased: tuple[tuple[str, str], ...] = ()) -> Question | None:
+def asked(function: Function, aliased: tuple[tuple[str, str], ...] = (), target: Target = TARGET) -> Question | None:
     """The question that lowering a function asks, None where it is refused."""
     if refusals(function):
         return None
     graph = saturated(function, aliased)
     weights = class_weights(graph)
-    free = choose(graph, TARGET, weights)
+    free = choose(graph, target, weights)
     if free.missing:
         return None
     preferred = FORMS if graph.encoded.handovers else ()
-    choices = [*(c for c in (choose(graph, TARGET, weights, form) for form in preferred) if not c.missing), free]
-    question = problem(graph, free, TARGET)
-    return Question(question, choices, lower_bound(graph, question.least, TARGET, question.held(), DEFAULT_TRIPS))
+    choices = [*(c for c in (choose(graph, target, weights, form) for form in preferred) if not c.missing), free]
+    question = problem(graph, free, target)
+    return Question(question, choices, lower_bound(graph, question.least, target, question.held(), DEFAULT_TRIPS))
 
 
 class TooMany(Exception):

@@ -12,7 +12,6 @@ import pytest
 from generators import random_program
 from helpers import incore, let, load, loop, main, out, refused, ret, scalar, store, tensor
 from live_programs import live_function
-from memory_machine import MemoryMachine
 
 from extract import placement
 from extract.allocate import Allocation, allocate, capacity_faults
@@ -23,6 +22,7 @@ from pypto_ir.diagnostics import Refused, Severity
 from pypto_ir.stmt import Function, Program
 from pypto_ir.types import Memory
 from pypto_ir.verify import verify_program
+from tests.extract.memory_machine import MemoryMachine
 
 FREE = load_target(None)
 ASCEND = load_target("ascend910b")

@@ -6,7 +6,6 @@ from random import Random
 
 import pytest
 from alternatives import TARGET
-from brute_force import BruteForce, TooMany
 from building import Build
 from generators import random_program
 from helpers import incore, let, load, out, ret, store, tensor
@@ -19,6 +18,7 @@ from extract.verdict import Judge
 from extract.ways import Ways
 from pypto_ir.diagnostics import Refused
 from pypto_ir.stmt import Function, Program
+from tests.extract.brute_force import BruteForce, TooMany
 
 PROGRAMS, CHECKED = 30, 40
 #: choices of a function that are written as programs one by one

@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from random import Random
 
 import pytest
 from alternatives import TARGET
-from brute_force import CHOICES, BruteForce, Question, TooMany, asked
 from generators import random_program
 from helpers import incore, let, load, lowered, ops, out, ret, store, tensor
-from memory_machine import MemoryMachine
 
 from egraph_rules.buffers import aliased_params
-from extract.decide import ChoiceLimits, decide
-from extract.fit import Fitted, fitted
+from extract.decide import decide
+from extract.fit import Fitted
 from extract.lower import lower
-from extract.plan import greedy_choices
 from extract.rows import Rows
 from extract.target import Target, load_target
 from extract.trips import DEFAULT_TRIPS
@@ -26,9 +23,11 @@ from pypto_eqsat.driver import optimize
 from pypto_ir.diagnostics import Refused
 from pypto_ir.stmt import Function, Program
 from pypto_ir.types import Memory
+from tests.extract.brute_force import CHOICES, Question, asked
+from tests.extract.every_choice import LIMITS, Compared, EveryChoice, chosen_by
+from tests.extract.memory_machine import MemoryMachine
 
 FREE = load_target(None)
-LIMITS = ChoiceLimits(60.0)
 #: choices that are written as programs for one function, and for one of a long run
 MOST, MANY = 400, CHOICES
 #: shares of what the cheapest program needs that the memories hold
@@ -36,15 +35,6 @@ SHARES = (0.5, 0.6, 0.75, 0.9, 0.99, 1.0, 1.0, 1.2)
 #: the same for programs that are to fit more often
 NEAR = (0.8, 0.9, 0.95, 1.0, 1.0, 1.0, 1.0, 1.05)
 SHORT, LONG = 50, 2_000
-
-
-@dataclass(frozen=True, slots=True)
-class Compared:
-    """What one function showed: how many choices it had, and whether limits made it dearer, or impossible."""
-
-    choices: int
-    dearer: bool
-    refused: bool
 
 
 def tight(free: Verdict, source: Random) -> Target:
@@ -58,64 +48,20 @@ def tight(free: Verdict, source: Random) -> Target:
     return replace(TARGET, name="tight", memories=memories)
 
 
-def chosen_by(question: Question, judge: Judge) -> Fitted | Refused:
-    """What the choice comes to."""
-    decision = decide(question.problem, question.choices, question.bound, LIMITS)
-    try:
-        return fitted(question.problem, question.choices, decision, None, judge, LIMITS)
-    except Refused as refused:
-        return refused
-
-
 def compare(function: Function, aliased: tuple[tuple[str, str], ...], source: Random | None, most: int = MOST) -> Compared | None:
     """Compare the choice with the brute force, under limits drawn from `source` where one is given; None for functions that are refused
     or have too many choices."""
     question = asked(function, aliased)
-    if question is None:
+    every = None if question is None else EveryChoice.of(question, most)
+    if every is None:
         return None
-    brute = BruteForce(question.problem)
-    try:
-        choices = brute.choices()
-    except TooMany:
-        return None
-    if len(choices) > most:
-        return None
-    cheapest = min(choices, key=lambda chosen: (brute.cost(chosen), sorted(chosen)))
-    free = Judge(question.problem, FREE, DEFAULT_TRIPS).judge(sorted(cheapest))
     target = FREE
     if source is not None:
+        free = Judge(every.question.problem, FREE, DEFAULT_TRIPS).judge(sorted(every.cheapest))
         if free.allocation is None:
             return None
         target = tight(free, source)
-    judge = Judge(question.problem, target, DEFAULT_TRIPS)
-    verdicts = [judge.judge(sorted(chosen)) for chosen in choices]
-    least = min((v.price.cost for v in verdicts if v.fits and v.price is not None), default=None)
-    found = chosen_by(question, judge)
-    if least is None:
-        assert isinstance(found, Refused), "brute force finds no program that fits"
-        nearest = [v for v in verdicts if v.allocation is not None]
-        assert not nearest or {d.code for d in found.diagnostics} == {"M001"}
-        return Compared(len(choices), False, True)
-    assert isinstance(found, Fitted), f"brute force finds a program that fits, at {least}: {found}"
-    assert (found.price.cost, found.bound) == (pytest.approx(least, rel=1e-9), pytest.approx(least, rel=1e-9))
-    assert found.proved and found.limit is None
-    for chosen in greedy_choices(question.problem, question.choices):
-        first = judge.judge(chosen) if brute.valid(frozenset(chosen)) else None
-        assert first is None or not first.fits or first.price is None or first.price.cost >= least * (1 - 1e-9)
-    sound(question, verdicts)
-    return Compared(len(choices), least > brute.cost(cheapest) * (1 + 1e-9), False)
-
-
-def sound(question: Question, verdicts: list[Verdict]) -> None:
-    """What was learned rules out no program that fits, and prices none too high, superfluous tiles left aside."""
-    alike: dict[float, list[Verdict]] = {}
-    for v in verdicts:
-        if v.price is not None:
-            alike.setdefault(v.price.cost, []).append(v)
-    for v in verdicts:
-        if v.fits and v.price is not None and len(v.chosen) == len(set(v.chosen)):
-            cheaper = (w.function == v.function for w in alike[v.price.cost] if set(w.chosen) < set(v.chosen))
-            assert question.problem.conditions.allow(set(v.chosen)) or any(cheaper), "a choice that fits was ruled out"
+    return every.compared(target)
 
 
 def all_compared(seeds: Iterable[int], limited: bool, most: int = MOST) -> list[Compared]:

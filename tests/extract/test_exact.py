@@ -13,7 +13,6 @@ from random import Random
 
 import pytest
 from alternatives import TARGET
-from brute_force import BruteForce, Question, TooMany, asked, subsets
 from building import Build
 from generators import random_program
 
@@ -31,6 +30,7 @@ from extract.search import Found, search
 from extract.trips import DEFAULT_TRIPS
 from extract.verdict import Judge
 from pypto_ir.stmt import Function
+from tests.extract.brute_force import BruteForce, Question, TooMany, asked, subsets
 
 ROOT = Path(__file__).parents[2]
 #: programs of the short and the long run; functions of them that the brute force does, and of those that leave a choice, at least

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 
 from alternatives import TARGET
-from brute_force import BruteForce, Question, asked
 from building import Build
 
 from extract.decide import ChoiceLimits, decide
@@ -15,6 +14,7 @@ from extract.plan import Plan, greedy, greedy_choices, plan
 from extract.price import price
 from pypto_ir.expr import Binary, index
 from pypto_ir.stmt import Assign, For, Function, walk
+from tests.extract.brute_force import BruteForce, Question, asked
 
 SHAPE = (16, 64)
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 from alternatives import TARGET
-from brute_force import asked
 from building import Build
 
 from extract.bound import skeleton
@@ -14,6 +13,7 @@ from extract.price import price
 from extract.problem import Candidate, Demand, Problem, form_class, handover_class
 from pypto_ir.expr import Binary, Expr, index
 from pypto_ir.stmt import Function
+from tests.extract.brute_force import asked
 
 SHAPE = (16, 64)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pytest
-from brute_force import BruteForce, Question, asked
 from building import Build
 
 from extract import search as searching
@@ -11,6 +10,7 @@ from extract.plan import greedy
 from extract.problem import Problem
 from extract.search import search
 from pypto_ir.stmt import Function
+from tests.extract.brute_force import BruteForce, Question, asked
 
 UNLIMITED = 1 << 30
 

@@ -10,9 +10,10 @@ for long runs, `hypothesis.strategies.randoms()` for runs that shrink. Small dra
 from __future__ import annotations
 
 from tests.generators.accumulators import random_accumulators
+from tests.generators.batched import random_batched
 from tests.generators.edges import random_edges
 from tests.generators.lowered_accumulators import check_accumulators
 from tests.generators.program import random_program
 from tests.generators.property import Failure, Outcome, check
 
-__all__ = ["Failure", "Outcome", "check", "check_accumulators", "random_accumulators", "random_edges", "random_program"]
+__all__ = ["Failure", "Outcome", "check", "check_accumulators", "random_accumulators", "random_batched", "random_edges", "random_program"]

@@ -86,11 +86,11 @@ def check(program: Program, upstream: bool = False) -> Outcome:
     return Outcome(changed=changed, ran=ran)
 
 
-def refusal(refused: Refused) -> Outcome:
-    """A refusal as an outcome; raises `Failure` where its reasons are not about what can be lowered."""
+def refusal(refused: Refused, reasons: frozenset[str] = REFUSALS) -> Outcome:
+    """A refusal as an outcome; raises `Failure` where it has reasons besides those of lowering and `reasons`."""
     found = [d for d in refused.diagnostics if d.severity is Severity.ERROR]
     for d in found:
-        if not (d.code.startswith("L") or d.code in REFUSALS):
+        if not (d.code.startswith("L") or d.code in reasons):
             raise Failure(d.code, str(d)) from refused
     return Outcome(tuple(dict.fromkeys(d.code for d in found)), str(found[0]))
 

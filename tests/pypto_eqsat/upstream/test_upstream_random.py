@@ -6,7 +6,6 @@ import random
 from collections import Counter
 
 import pytest
-from batched_programs import random_batched
 from helpers import kernel
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
@@ -18,7 +17,7 @@ from pypto_ir.json_reader import read_program
 from pypto_ir.json_writer import write_program
 from pypto_ir.stmt import Program
 from pypto_ir.verify import linearity, tile_ops_2d, verify_program
-from tests.generators import random_program
+from tests.generators import random_batched, random_program
 
 EXAMPLES = 60
 #: about the most statements of a function

@@ -1,0 +1,98 @@
+"""The choice beside a brute force: all choices of a problem, each written as a program, on a target."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import pytest
+
+from extract.decide import ChoiceLimits, decide
+from extract.fit import Fitted, fitted
+from extract.plan import greedy_choices
+from extract.target import Target
+from extract.trips import DEFAULT_TRIPS
+from extract.verdict import Judge, Verdict
+from pypto_ir.diagnostics import Refused
+from tests.extract.brute_force import BruteForce, Question, TooMany
+
+LIMITS = ChoiceLimits(60.0)
+
+
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """What one function showed: how many choices it had, and whether limits made it dearer, or impossible."""
+
+    choices: int
+    dearer: bool
+    refused: bool
+
+
+@dataclass(frozen=True)
+class EveryChoice:
+    """A question and all its choices."""
+
+    question: Question
+    brute: BruteForce
+    choices: list[frozenset[int]]
+
+    @classmethod
+    def of(cls, question: Question, most: int) -> EveryChoice | None:
+        """All choices of a question, None where there are more than `most`."""
+        brute = BruteForce(question.problem, most)
+        try:
+            return cls(question, brute, brute.choices())
+        except TooMany:
+            return None
+
+    @cached_property
+    def cheapest(self) -> frozenset[int]:
+        """The cheapest choice without limits."""
+        return min(self.choices, key=lambda chosen: (self.brute.cost(chosen), sorted(chosen)))
+
+    def compared(self, target: Target) -> Compared:
+        """Write every choice and hold the exact choice against the cheapest that fits; asserts that they agree."""
+        judge = Judge(self.question.problem, target, DEFAULT_TRIPS)
+        verdicts = [judge.judge(sorted(chosen)) for chosen in self.choices]
+        least = min((v.price.cost for v in verdicts if v.fits and v.price is not None), default=None)
+        found = chosen_by(self.question, judge)
+        if least is None:
+            assert isinstance(found, Refused), "brute force finds no program that fits"
+            nearest = [v for v in verdicts if v.allocation is not None]
+            assert not nearest or {d.code for d in found.diagnostics} == {"M001"}
+            return Compared(len(self.choices), False, True)
+        assert isinstance(found, Fitted), f"brute force finds a program that fits, at {least}: {found}"
+        assert (found.price.cost, found.bound) == (pytest.approx(least, rel=1e-9), pytest.approx(least, rel=1e-9))
+        assert found.proved and found.limit is None
+        for chosen in greedy_choices(self.question.problem, self.question.choices):
+            first = judge.judge(chosen) if self.brute.valid(frozenset(chosen)) else None
+            assert first is None or not first.fits or first.price is None or first.price.cost >= least * (1 - 1e-9)
+        sound(self.question, verdicts)
+        return Compared(len(self.choices), least > self.brute.cost(self.cheapest) * (1 + 1e-9), False)
+
+    def first_that_fits(self, target: Target, most: int) -> Verdict | None:
+        """The first of the `most` cheapest choices that fits."""
+        judge = Judge(self.question.problem, target, DEFAULT_TRIPS)
+        order = sorted(self.choices, key=lambda chosen: (self.brute.cost(chosen), sorted(chosen)))
+        return next((v for v in (judge.judge(sorted(chosen)) for chosen in order[:most]) if v.fits), None)
+
+
+def chosen_by(question: Question, judge: Judge) -> Fitted | Refused:
+    """What the exact choice comes to."""
+    decision = decide(question.problem, question.choices, question.bound, LIMITS)
+    try:
+        return fitted(question.problem, question.choices, decision, None, judge, LIMITS)
+    except Refused as refused:
+        return refused
+
+
+def sound(question: Question, verdicts: list[Verdict]) -> None:
+    """What was learned rules out no program that fits, and prices none too high, superfluous tiles left aside."""
+    alike: dict[float, list[Verdict]] = {}
+    for v in verdicts:
+        if v.price is not None:
+            alike.setdefault(v.price.cost, []).append(v)
+    for v in verdicts:
+        if v.fits and v.price is not None and len(v.chosen) == len(set(v.chosen)):
+            cheaper = (w.function == v.function for w in alike[v.price.cost] if set(w.chosen) < set(v.chosen))
+            assert question.problem.conditions.allow(set(v.chosen)) or any(cheaper), "a choice that fits was ruled out"
