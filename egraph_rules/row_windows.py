@@ -18,6 +18,7 @@ from dataclasses import dataclass, field, replace
 
 from egraph_rules.chains import Chains, accumulates, chains, handed, in_acc
 from egraph_rules.index_facts import IndexFacts
+from egraph_rules.row_bands import BOX, Bands, bands, split_bands
 from pypto_ir.expr import Binary, Const, Expr, MakeTuple, Var, const_int, index
 from pypto_ir.linear import normalize
 from pypto_ir.names import Names
@@ -43,9 +44,6 @@ from pypto_ir.stmt import (
 )
 from pypto_ir.types import TileType, dims, same_dims, tile_type
 
-#: rows and columns of a box in L0C
-BOX = 16
-
 
 @dataclass(frozen=True, slots=True)
 class Obstacle:
@@ -58,10 +56,13 @@ class Obstacle:
 
 @dataclass(slots=True)
 class Lifted:
-    """The function with its row windows as pages (the same object where there are none), and what stood in the way."""
+    """The function with its row windows as pages or as tiles of their own (the same object where there are none), and what stood in the
+    way."""
 
     given: Function
     function: Function
+    pages: bool = False
+    bands: bool = False
     obstacles: list[Obstacle] = field(default_factory=list)
 
 
@@ -74,6 +75,8 @@ class _Chain:
     touching: list[Stmt] = field(default_factory=list)
     #: windows that a product is written through and that the cube unit cannot address as they stand
     windows: list[Assign] = field(default_factory=list)
+    #: the names of all windows that a product is written through
+    written: set[str] = field(default_factory=set)
 
 
 def lift_row_windows(function: Function) -> Lifted:
@@ -86,13 +89,25 @@ def lift_row_windows(function: Function) -> Lifted:
         return Lifted(function, function)
     facts, result = IndexFacts(Program(function.name, (function,))), Lifted(function, function)
     members = _members(function, found)
-    for name, chain in list(wanted.items()):
-        obstacle = _obstacle(function.name, chain, members[name], facts)
-        if obstacle is not None:
-            result.obstacles.append(obstacle)
-            del wanted[name]
-    if wanted:
-        result.function = _Rewrite(function, found, {n: c.rows for n, c in wanted.items()}).function()
+    pages: dict[str, int] = {}
+    apart: dict[str, Bands] = {}
+    for name, chain in wanted.items():
+        obstacle = _shapes(chain, members[name])
+        if obstacle is None:
+            obstacle = _obstacle(function.name, chain, members[name], facts)
+            if obstacle is None:
+                pages[name] = chain.rows
+                continue
+            found_bands = bands(members[name], chain.touching, chain.written)
+            if isinstance(found_bands, Bands):
+                apart[name] = found_bands
+                continue
+            obstacle = replace(obstacle, reason=f"{obstacle.reason}; nor can its rows be tiles of their own: {found_bands}")
+        result.obstacles.append(obstacle)
+    if pages:
+        result.pages, result.function = True, _Rewrite(function, found, pages).function()
+    if apart:
+        result.bands, result.function = True, split_bands(result.function, found, apart)
     return result
 
 
@@ -110,15 +125,17 @@ def _windowed(function: Function, found: Chains) -> Iterator[_Chain]:
     written = {
         found.of(s.target.name) for s in walk(function.body) if isinstance(s, Assign) and isinstance(s.value, Call) and accumulates(s.value)
     }
-    result: dict[str, _Chain] = {}
+    every: dict[str, _Chain] = {}
     for s in walk(function.body):
         cut = _cut(s)
         if cut is None or found.of(s.target.name) not in written:  # type: ignore[union-attr]
             continue
         window, parent, offsets = cut
+        chain = every.setdefault(found.of(parent.name), _Chain(found.of(parent.name)))
+        chain.written.add(s.target.name)  # type: ignore[union-attr]
         if not addressable(window, parent.type, offsets):  # type: ignore[arg-type]
-            chain = result.setdefault(found.of(parent.name), _Chain(found.of(parent.name)))
             chain.windows.append(s)  # type: ignore[arg-type]
+    result = {name: chain for name, chain in every.items() if chain.windows}
     for s in walk(function.body):
         for name in {found.of(v.name) for v in (*definitions(s), *uses(s)) if in_acc(v)}:
             if name in result:
@@ -146,6 +163,26 @@ def _members(function: Function, found: Chains) -> dict[str, list[Var]]:
     return result
 
 
+def _shapes(chain: _Chain, members: list[Var]) -> Obstacle | None:
+    """What in the types of a chain keeps its rows together, or None."""
+
+    def no(reason: str) -> Obstacle:
+        return Obstacle(chain.windows[0], members[0].name, reason)
+
+    for v in members:
+        t = v.type
+        assert isinstance(t, TileType)
+        if t.static_shape is None or t.rank != 2 or not same_dims(t.shape, members[0].type.shape):  # type: ignore[union-attr]
+            return no(f"{v.name} is no tile of the same shape")
+        if not same_dims(t.valid, t.shape):
+            return no(f"{v.name} is valid in a part of it only, which has no place once the windows stand side by side")
+        if t.memref is not None:
+            return no(f"{v.name} is bound to a buffer whose layout cannot change")
+        if t.dtype.bytes != 4:
+            return no(f"its elements of {t.dtype.value} are not 4 bytes wide")
+    return None
+
+
 def _obstacle(function: str, chain: _Chain, members: list[Var], facts: IndexFacts) -> Obstacle | None:
     """Why a chain cannot be seen as pages, or None; sets the rows of its pages."""
 
@@ -158,23 +195,14 @@ def _obstacle(function: str, chain: _Chain, members: list[Var], facts: IndexFact
         a, b = sorted(heights)[:2]
         return no(heights[b], f"it is written through row windows of different heights ({a} and {b} rows)")
     (rows,) = heights
-    for v in members:
-        t = v.type
-        assert isinstance(t, TileType)
-        if t.static_shape is None or t.rank != 2 or not same_dims(t.shape, members[0].type.shape):  # type: ignore[union-attr]
-            return no(first, f"{v.name} is no tile of the same shape")
-        if not same_dims(t.valid, t.shape):
-            return no(first, f"{v.name} is valid in a part of it only, which has no place once the windows stand side by side")
-        if t.memref is not None:
-            return no(first, f"{v.name} is bound to a buffer whose layout cannot change")
-        if t.dtype.bytes != 4:
-            return no(first, f"its elements of {t.dtype.value} are not 4 bytes wide")
-        if t.static_shape[0] % rows:
-            return no(first, f"windows of {rows} rows do not divide its {t.static_shape[0]} rows evenly")
-        if rows % BOX:
-            return no(first, f"the row extent {rows} of its windows is no multiple of {BOX}")
-        if t.static_shape[1] % BOX:
-            return no(first, f"its column extent {t.static_shape[1]} is no multiple of {BOX}")
+    t = members[0].type
+    assert isinstance(t, TileType) and t.static_shape is not None
+    if t.static_shape[0] % rows:
+        return no(first, f"windows of {rows} rows do not divide its {t.static_shape[0]} rows evenly")
+    if rows % BOX:
+        return no(first, f"the row extent {rows} of its windows is no multiple of {BOX}")
+    if t.static_shape[1] % BOX:
+        return no(first, f"its column extent {t.static_shape[1]} is no multiple of {BOX}")
     chain.rows = rows
     for s in chain.touching:
         reason = _use(function, s, {v.name for v in members}, rows, facts)

@@ -24,7 +24,7 @@ from extract.machine import FAMILIES
 from extract.price import Price, price
 from extract.problem import Problem, problem
 from extract.target import Target
-from extract.trace import ONE_BUFFER, ROW_WINDOWS, Pass
+from extract.trace import ONE_BUFFER, ROW_BANDS, ROW_WINDOWS, Pass
 from extract.trips import DEFAULT_TRIPS
 from extract.verdict import Judge, internal
 from extract.weights import class_weights
@@ -170,7 +170,7 @@ def _lower_once(
     best = fitted(question, choices, decision, author, Judge(question, target, default_trips, clock), left)
     passes = []
     if traced:
-        done = ((ONE_BUFFER, joined is not function), (ROW_WINDOWS, lifted.function is not lifted.given))
+        done = ((ONE_BUFFER, joined is not function), (ROW_WINDOWS, lifted.pages), (ROW_BANDS, lifted.bands))
         prepared_by = tuple(name for name, changed in done if changed)
         passes = [Pass(function, target, default_trips, question, choices, decision, best.first, best, author, prepared_by)]
     cost, bound = best.price.cost, best.bound

@@ -21,7 +21,7 @@ from extract.verdict import Verdict
 from pypto_ir.stmt import Function
 
 #: what may be done to a function before its values are encoded
-ONE_BUFFER, ROW_WINDOWS = "accumulators.one-buffer", "accumulators.row-windows"
+ONE_BUFFER, ROW_WINDOWS, ROW_BANDS = "accumulators.one-buffer", "accumulators.row-windows", "accumulators.row-bands"
 
 
 @dataclass(frozen=True, slots=True)

@@ -64,8 +64,9 @@ def lower_from_both(
 
 
 def _legal(function: Function, target: Target, aliased: Aliased) -> tuple[Function | None, tuple[Diagnostic, ...]]:
-    """What upstream's pass makes of a function with N-D tiles, where that is a legal program; and what to remark where it refuses."""
-    if is_two_d(function):
+    """What upstream's pass makes of a function with N-D tiles or row windows, where that is a legal program; and what to remark where it
+    refuses."""
+    if is_two_d(function) and not accumulators(function, target=target.name):
         return None, ()
     from extract.upstream.flatten import flatten
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import pytest
-from building import Build, program
+from building import Build, program, sizes
 from product_programs import matrix
 
 from egraph_rules.one_buffer import one_buffer
@@ -196,3 +197,71 @@ def test_a_product_of_nothing_is_defined_where_its_operands_are_only() -> None:
     before = b.function()
     after = lower(before, load_target("ascend910b")).function
     assert equivalent(program(before), program(after)).equal
+
+
+# windows of rows that are no pages
+
+
+def cut(b: Build, acc: Var, i: int, start: int, rows: int, columns: int, at: Expr | int | None = None) -> Var:
+    """A product onto rows of an accumulator that is put back where it was taken."""
+    x, y = matrix(b, f"x{i}", (rows, 16), FP16), matrix(b, f"y{i}", (16, columns), FP16)
+    offsets = (start if at is None else at, 0)
+    window = b.let(f"w{i}", "tile.slice", acc, (rows, columns), offsets)
+    return b.let(f"m{i}", "tile.assemble", acc, b.let(f"p{i}", "tile.matmul_acc", window, x, y), offsets)
+
+
+def banded(shape: tuple[int, int], windows: list[tuple[int, int]], product: bool = False, drain: str = "", arm: bool = False) -> Function:
+    """Windows of (row, height) in a loop, of an accumulator that is created or begins as a `product`; one more update in one `arm`."""
+    b = Build()
+    if product:
+        acc0 = b.let("acc0", "tile.matmul", matrix(b, "x", (shape[0], 16), FP16), matrix(b, "y", (16, shape[1]), FP16))
+    else:
+        acc0 = b.let("acc0", "tile.create", shape, dtype="FP32", target_memory="Acc")
+    with b.loop("k", 2, {"acc": acc0}) as (k, acc):
+        for i, (start, rows) in enumerate(windows):
+            acc = cut(b, acc, i, start, rows, shape[1])
+        if arm:
+
+            def more() -> None:
+                b.yields(cut(b, acc, 9, *windows[0], shape[1]))
+
+            (acc,) = b.branch(Binary("eq", k, Const(0)), more, lambda: b.yields(acc), {"joined": acc0.type})
+        b.yields(acc)
+    end = b.ended[0]
+    if drain:
+        b.out(b.let("d", drain, end, 16, 0, (16, shape[1]), target_memory="Vec"))
+    b.out(end)
+    return b.function()
+
+
+@pytest.mark.parametrize(
+    ("given", "heights"),
+    [
+        ({"shape": (48, 32), "windows": [(0, 16), (16, 32)]}, [16, 32]),
+        ({"shape": (40, 32), "windows": [(16, 16)]}, [16, 16, 8]),
+        ({"shape": (24, 32), "windows": [(8, 8)], "arm": True}, [8, 8, 8]),
+        ({"shape": (32, 24), "windows": [(16, 16)], "product": True}, [16, 16]),
+        ({"shape": (48, 24), "windows": [(0, 32), (32, 16)], "drain": "tile.extract"}, [32, 16]),
+    ],
+)
+def test_windows_that_are_no_pages_become_tiles_of_their_own(given: dict[str, Any], heights: list[int]) -> None:
+    before = banded(**given)
+    lifted = lift_row_windows(before)
+    assert lifted.bands and not lifted.pages and not lifted.obstacles
+    assert_same(before, lifted.function)
+    assert not [d for d in verify_program(program(lifted.function)) if d.code == "V302"]
+    op = "tile.matmul" if given.get("product") else "tile.create"
+    first = [s for s in walk(lifted.function.body) if isinstance(s, Assign) and isinstance(s.value, Call) and s.value.op == op]
+    assert [sizes(s.target.type)[0] for s in first] == heights  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("windows", "reason"),
+    [
+        ([(0, 32), (16, 32)], "its rows 0 to 32 overlap other windows in part"),
+        ([(0, 16), (8, 16)], "its rows 0 to 16 overlap other windows in part"),
+    ],
+)
+def test_windows_that_overlap_in_part_are_neither(windows: list[tuple[int, int]], reason: str) -> None:
+    (obstacle,) = lift_row_windows(banded((48, 32), windows)).obstacles
+    assert reason in obstacle.reason
