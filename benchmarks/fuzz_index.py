@@ -1,9 +1,10 @@
 """Long runs of random index programs: every fact, proof, quotient and relation is held against all values of small ranges.
 
     python -m benchmarks fuzz_index --programs 20000 --seed 1 --jobs 2
+    python -m benchmarks fuzz_index --programs 20000 --docs       writes docs/index-facts.md and docs/upstream-false-accepts.csv
 
 prints what was asked and proved, beside what upstream's prover accepts, and every false fact with its seed, as well as every offset that
-upstream accepts, no value contradicts and facts do not prove. Exit code 1 where there is one of either.
+upstream accepts, facts do not prove, and nothing shows to be false. Exit code 1 where there is one of either.
 """
 
 from __future__ import annotations
@@ -16,36 +17,116 @@ import time
 import traceback
 from collections import Counter
 from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass, field
 from pathlib import Path
 
+from benchmarks.index_table import FalseAccept, accepts, counted, definitions, spelled, table
+from benchmarks.pages import DOCS, replaced
+from benchmarks.tables import csv_text
+from pypto_ir.expr import dtype_of
 from pypto_ir.text import expr_text
-from tests.generators.index_programs import random_index_program
-from tests.generators.index_property import FalseFact, check_index
+from tests.generators.index_programs import INTEGERS, random_index_program
+from tests.generators.index_property import Checked, FalseFact, as_index, check_index
 
 #: seeds that one task checks
 CHUNK = 50
+#: false accepts that the page shows; the file beside it has all
+SHOWN = 40
 
 
-def examine(seeds: range) -> tuple[Counter[str], list[str]]:
-    """Counts over programs of a range of seeds, and what was false."""
-    counts, failures = Counter[str](), []
+@dataclass(slots=True)
+class Found:
+    """What came of some programs: sums, counts by row of the tables, upstream's false accepts, and what was false of facts."""
+
+    sums: Counter[str] = field(default_factory=Counter)
+    rows: Counter[tuple[str, str]] = field(default_factory=Counter)
+    accepts: list[FalseAccept] = field(default_factory=list)
+    failures: list[str] = field(default_factory=list)
+
+    def add(self, other: Found) -> None:
+        self.sums.update(other.sums)
+        self.rows.update(other.rows)
+        self.accepts += other.accepts
+        self.failures += other.failures
+
+
+def examine(seeds: range) -> Found:
+    """What comes of the programs of a range of seeds."""
+    found = Found()
     for seed in seeds:
         try:
-            checked = check_index(random_index_program(random.Random(seed)))
+            program = random_index_program(random.Random(seed))
+            checked = check_index(program)
         except FalseFact as failure:
-            failures.append(f"seed {seed}: {failure}")
+            found.failures.append(f"seed {seed}: {failure}")
             continue
         except Exception as error:
             place = traceback.extract_tb(error.__traceback__)[-1]
-            failures.append(f"seed {seed}: {error!r} at {Path(place.filename).name}:{place.lineno}")
+            found.failures.append(f"seed {seed}: {error!r} at {Path(place.filename).name}:{place.lineno}")
             continue
-        counts.update(programs=1, runs=checked.complete, values=checked.seen, missed=len(checked.missed))
+        known = {f.name: definitions(f) for f in program.program.functions}
+        found.sums.update(programs=1, runs=checked.complete, values=checked.seen, **_of_program(checked))
+        found.sums.update(missed=len(checked.missed), undecided=len(checked.undecided))
+        found.rows.update(counted((j, known[j.probe.function]) for j in checked.judged))
         for j in checked.judged:
-            seen = j.seen and j.contradicted is None
-            counts.update(expressions=1, proved=j.proved, true=seen, proved_true=seen and j.proved, upstream_true=seen and j.upstream)
-            counts.update(upstream=j.upstream, both=j.upstream and j.proved, false_upstream=j.false_upstream)
-        failures += [f"seed {seed}: upstream proves {expr_text(j.probe.expr)} in {j.probe.function}" for j in checked.missed]
-    return counts, failures
+            found.sums.update(expressions=1, proved=j.proved, upstream=j.upstream, both=j.upstream and j.proved)
+            found.sums.update(true=j.true, proved_true=j.true and j.proved, upstream_true=j.true and j.upstream)
+            found.sums.update(false_upstream=j.false_upstream)
+            if j.false_upstream:
+                dtype = dtype_of(j.probe.expr)
+                assert dtype is not None
+                value = j.proof.fact.lo if j.contradicted is None else j.contradicted
+                text = spelled(known[j.probe.function], j.probe.expr)
+                found.accepts.append(FalseAccept(seed, j.probe.function, dtype.value, text, value, as_index(value, dtype)))
+        found.failures += [f"seed {seed}: upstream proves {expr_text(j.probe.expr)} in {j.probe.function}" for j in checked.missed]
+    return found
+
+
+def _of_program(checked: Checked) -> dict[str, int]:
+    """Whether a program would be compiled if its true expressions were its offsets: all of them proved, here and by upstream."""
+    true = [j for j in checked.judged if j.true]
+    return {
+        "with_true": bool(true),
+        "whole": bool(true) and all(j.proved for j in true),
+        "whole_upstream": bool(true) and all(j.upstream for j in true),
+    }
+
+
+def report(found: Found) -> str:
+    """What is said of a run, as text for the page."""
+    n = found.sums
+    types = [d.value for d in INTEGERS]
+    origins = sorted({row for row, _ in found.rows} - set(types), key=lambda row: (-found.rows[row, "asked"], row))
+    return "\n".join(
+        [
+            f"{n['programs']:,} random programs were run for all values of their parameters, {n['runs']:,} runs that came to their end and "
+            f"{n['values']:,} values. Of {n['expressions']:,} expressions it was asked whether they are non-negative multiples of 16:",
+            "",
+            "| | facts | upstream's prover |",
+            "|---|---|---|",
+            f"| proved | {n['proved']:,} | {n['upstream']:,} |",
+            f"| of these, proved by the other too | {n['both']:,} | {n['both']:,} |",
+            f"| of {n['true']:,} that some run sees and no value contradicts | {n['proved_true']:,} | {n['upstream_true']:,} |",
+            f"| programs of which every such expression is proved, of {n['with_true']:,} that have one | {n['whole']:,} | "
+            f"{n['whole_upstream']:,} |",
+            f"| false | 0 | {n['false_upstream']:,} |",
+            f"| accepted by upstream only, and true | | {n['missed']:,} |",
+            f"| accepted by upstream only, behind what stops every run | | {n['undecided']:,} |",
+            "",
+            "By the type of the value:",
+            "",
+            table(found.rows, types, "type"),
+            "",
+            "By what makes the value, names followed to their definitions:",
+            "",
+            table(found.rows, origins, "value"),
+            "",
+            f"What upstream's prover accepts and is false, the shortest {SHOWN} of different expressions (all {len(found.accepts):,} are "
+            "in [upstream-false-accepts.csv](upstream-false-accepts.csv)); definitions are put in for names where that stays short:",
+            "",
+            accepts(found.accepts, SHOWN),
+        ]
+    )
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -54,27 +135,28 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--programs", type=int, default=20000, help="how many (default 20000)")
     parser.add_argument("--seed", type=int, default=1, help="the first seed (default 1)")
     parser.add_argument("--jobs", type=int, default=2, help="parallel processes (default 2)")
+    parser.add_argument("--docs", action="store_true", help="write the tables into docs/index-facts.md, the false accepts beside it")
     args = parser.parse_args(argv)
     if args.programs < 1 or args.jobs < 1:
         parser.error("--programs and --jobs must be at least 1")
     stop = args.seed + args.programs
     chunks = [range(s, min(s + CHUNK, stop)) for s in range(args.seed, stop, CHUNK)]
-    started, counts, failed = time.monotonic(), Counter[str](), 0
+    started, found = time.monotonic(), Found()
     with ProcessPoolExecutor(args.jobs, mp_context=multiprocessing.get_context("spawn")) as pool:
-        for number, (found, failures) in enumerate(pool.map(examine, chunks), 1):
-            counts.update(found)
-            failed += len(failures)
-            for line in failures:
+        for number, part in enumerate(pool.map(examine, chunks), 1):
+            found.add(part)
+            for line in part.failures:
                 print(line, flush=True)
             if number % 10 == 0:
-                print(f"{counts['programs']} programs, {failed} failures, {time.monotonic() - started:.0f} s", file=sys.stderr, flush=True)
-    print(f"{counts['programs']} programs in {time.monotonic() - started:.0f} s, {failed} failures")
-    print(f"{counts['values']} values in {counts['runs']} complete runs, floor and truncating division and as kernels divide")
-    print(f"{counts['expressions']} expressions asked of whether they are non-negative multiples of 16")
-    print(f"{counts['proved']} proved, none of them contradicted; {counts['upstream']} accepted by upstream's prover, of these")
-    print(f"{counts['both']} proved, {counts['false_upstream']} contradicted by a value, {counts['missed']} neither, though true")
-    print(f"of {counts['true']} that were seen and are true, facts prove {counts['proved_true']}, upstream {counts['upstream_true']}")
-    return 1 if failed else 0
+                done, failed = found.sums["programs"], len(found.failures)
+                print(f"{done} programs, {failed} failures, {time.monotonic() - started:.0f} s", file=sys.stderr, flush=True)
+    text = report(found)
+    print(f"{found.sums['programs']} programs in {time.monotonic() - started:.0f} s, {len(found.failures)} failures\n\n{text}")
+    if args.docs and not found.failures:
+        page = DOCS / "index-facts.md"
+        page.write_text(replaced(page.read_text(encoding="utf-8"), "comparison", text), encoding="utf-8")
+        (DOCS / "upstream-false-accepts.csv").write_text(csv_text(sorted(found.accepts), FalseAccept), encoding="utf-8")
+    return 1 if found.failures else 0
 
 
 if __name__ == "__main__":

@@ -65,6 +65,8 @@ class Integers:
         """That a value is one that a fact allows."""
         if fact is None:
             return z3.BoolVal(False)
+        if fact.values is not None:
+            return z3.Or([a == v for v in fact.values])
         inside = [fact.lo <= a, a <= fact.hi]
         if fact.modulus == 0:
             inside.append(a == fact.residue)
@@ -119,6 +121,8 @@ class Vectors:
         """That a value is one that a fact allows; a modulus of many bits is a power of two."""
         if fact is None:
             return z3.BoolVal(False)
+        if fact.values is not None:
+            return z3.Or([a == self.number(v) for v in fact.values])
         signed, bits, m = self.dtype.is_signed, self.dtype.bits, fact.modulus
         lo, hi = self.number(fact.lo), self.number(fact.hi)
         inside = [lo <= a, a <= hi] if signed else [z3.ULE(lo, a), z3.ULE(a, hi)]

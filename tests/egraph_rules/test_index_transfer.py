@@ -13,8 +13,9 @@ from itertools import product
 import pytest
 import z3
 from index_models import OPERATORS, Integers, Vectors, counterexample, ways
+from index_proofs import proves
 
-from egraph_rules import index_domain
+from egraph_rules import index_bits, index_domain, index_transfer
 from egraph_rules.index_domain import Fact, below, bounds, into, join, make, meet, one_of, top, widen
 from egraph_rules.index_transfer import binary, cast, compare, operand, power, square, unary
 from pypto_ir.dtypes import DType
@@ -74,6 +75,7 @@ def by_vectors(op: str, dtype: DType, a: Fact, b: Fact) -> None:
 
 @pytest.mark.parametrize("dtype", WIDTHS, ids=named)
 @pytest.mark.parametrize("op", ["add", "sub", "min", "max"])
+@proves(index_transfer.binary, add=index_transfer.add, sub=index_transfer.subtract, min=index_transfer.minimum, max=index_transfer.maximum)
 def test_sums_and_order(op: str, dtype: DType) -> None:
     source = random.Random(f"{op} {dtype.value}")
     for a, b in zip(facts(source, dtype, 24), facts(source, dtype, 24), strict=False):
@@ -82,6 +84,7 @@ def test_sums_and_order(op: str, dtype: DType) -> None:
 
 @pytest.mark.parametrize("dtype", WIDTHS, ids=named)
 @pytest.mark.parametrize("op", ["mul", "floordiv", "mod"])
+@proves(mul=index_transfer.multiply, floordiv=index_transfer.floor_divide, mod=index_transfer.remainder)
 def test_products_and_quotients_by_constants(op: str, dtype: DType) -> None:
     source = random.Random(f"{op} {dtype.value}")
     for c in constants(dtype):
@@ -91,6 +94,7 @@ def test_products_and_quotients_by_constants(op: str, dtype: DType) -> None:
 
 @pytest.mark.parametrize("dtype", [DType.INT8, DType.UINT8], ids=named)
 @pytest.mark.parametrize("op", ["mul", "floordiv", "mod"])
+@proves(mul=index_transfer.multiply, floordiv=index_transfer.floor_divide, mod=index_transfer.remainder)
 def test_products_and_quotients_of_two_unknowns(op: str, dtype: DType) -> None:
     source = random.Random(f"{op} {dtype.value} both")
     for a, b in zip(facts(source, dtype, 16), facts(source, dtype, 16), strict=False):
@@ -99,6 +103,7 @@ def test_products_and_quotients_of_two_unknowns(op: str, dtype: DType) -> None:
 
 @pytest.mark.parametrize("dtype", WIDTHS, ids=named)
 @pytest.mark.parametrize("op", ["bitand", "bitor", "bitxor"])
+@proves(index_bits.bitwise, index_bits.known_bits, index_bits.fact_of_bits)
 def test_bit_operators(op: str, dtype: DType) -> None:
     source = random.Random(f"{op} {dtype.value}")
     moduli = MODULI if dtype.bits < 16 else POWERS
@@ -108,6 +113,7 @@ def test_bit_operators(op: str, dtype: DType) -> None:
 
 @pytest.mark.parametrize("dtype", [DType.INT8, DType.UINT8, DType.INT16, DType.INT32, DType.UINT64, DType.INDEX], ids=named)
 @pytest.mark.parametrize("op", ["shl", "shr"])
+@proves(shl=index_bits.shift_left, shr=index_bits.shift_right)
 def test_shifts(op: str, dtype: DType) -> None:
     source = random.Random(f"{op} {dtype.value}")
     moduli = MODULI if dtype.bits < 16 else POWERS
@@ -120,6 +126,7 @@ def test_shifts(op: str, dtype: DType) -> None:
 
 @pytest.mark.parametrize("dtype", WIDTHS, ids=named)
 @pytest.mark.parametrize("op", ["neg", "abs", "bitnot"])
+@proves(index_transfer.unary, neg=index_transfer.negate, abs=index_transfer.absolute, bitnot=index_bits.invert)
 def test_unary_operators(op: str, dtype: DType) -> None:
     source = random.Random(f"{op} {dtype.value}")
     for a in facts(source, dtype, 24):
@@ -131,6 +138,7 @@ def test_unary_operators(op: str, dtype: DType) -> None:
 
 
 @pytest.mark.parametrize("dtype", [DType.INT8, DType.UINT8], ids=named)
+@proves(index_transfer.square, index_transfer.power)
 def test_squares_and_powers(dtype: DType) -> None:
     source, model = random.Random(dtype.value), Vectors(dtype)
     x = model.value("x")
@@ -143,6 +151,7 @@ def test_squares_and_powers(dtype: DType) -> None:
 
 @pytest.mark.parametrize("target", [DType.INT8, DType.UINT8, DType.INT32, DType.UINT32, DType.INDEX, DType.UINT64], ids=named)
 @pytest.mark.parametrize("dtype", [DType.INT8, DType.UINT8, DType.INT32, DType.UINT32, DType.INT64, DType.UINT64], ids=named)
+@proves(index_transfer.cast)
 def test_casts_also_where_an_unsigned_value_is_extended_by_its_top_bit(dtype: DType, target: DType) -> None:
     source, half = random.Random(f"{dtype.value} {target.value}"), 1 << (dtype.bits - 1)
     for a in facts(source, dtype, 16):
@@ -156,6 +165,7 @@ def test_casts_also_where_an_unsigned_value_is_extended_by_its_top_bit(dtype: DT
 
 
 @pytest.mark.parametrize("dtype", WIDTHS, ids=named)
+@proves(index_transfer.compare)
 def test_comparisons_are_certain_only_where_they_are(dtype: DType) -> None:
     source, certain = random.Random(dtype.value), 0
     for a, b in zip(facts(source, dtype, 60), facts(source, dtype, 60), strict=False):

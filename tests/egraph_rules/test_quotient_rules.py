@@ -15,6 +15,7 @@ import pytest
 import z3
 from index_instances import FIRED, WrongUnion, check_instances
 from index_models import Vectors, counterexample
+from index_proofs import proves
 
 from egraph_rules.catalogue import index_rules
 from egraph_rules.engine import INDEX_FILES, Engine, rule_text
@@ -37,11 +38,13 @@ UNKNOWNS = SimpleNamespace(**{name: M.value(name) for name in "xabcdk"})
 
 
 def wide(v: Any) -> Any:
-    return z3.SignExt(8, v)
+    return z3.SignExt(v.size(), v)
 
 
 def fits(exact: Any) -> Any:
-    return z3.And(exact >= -128, exact <= 127)
+    """That a number of twice the width is one of the width."""
+    half = 1 << exact.size() // 2 - 1
+    return z3.And(exact >= -half, exact < half)
 
 
 def q(a: Any, b: Any, way: str) -> Any:
@@ -59,7 +62,7 @@ def divides(d: Any, v: Any) -> Any:
 POSITIVE: dict[str, Callable[[Any, str], Any]] = {"d > 0": lambda s, w: s.d > 0}
 SUM = {"a + b does not wrap": lambda s, w: fits(wide(s.a) + wide(s.b))}
 CLAIMS = {
-    "quotient.one": Claim(lambda s, w: (q(s.x, M.number(1), w), s.x), {}),
+    "quotient.one": Claim(lambda s, w: (q(s.x, z3.BitVecVal(1, s.x.size()), w), s.x), {}),
     "quotient.product": Claim(
         lambda s, w: (q(s.x * s.c, s.d, w), s.x * q(s.c, s.d, w)),
         {
@@ -109,7 +112,7 @@ CLAIMS = {
         },
     ),
     "quotient.small": Claim(
-        lambda s, w: (q(s.x, s.d, w), M.number(0)), {"0 <= x": lambda s, w: s.x >= 0, "x < d": lambda s, w: s.x < s.d}
+        lambda s, w: (q(s.x, s.d, w), z3.BitVecVal(0, s.x.size())), {"0 <= x": lambda s, w: s.x >= 0, "x < d": lambda s, w: s.x < s.d}
     ),
     "quotient.rounded": Claim(
         lambda s, w: (q(s.x - r(s.x, s.d, w), s.d, w), q(s.x, s.d, w)),
@@ -118,7 +121,9 @@ CLAIMS = {
     "quotient.undone": Claim(
         lambda s, w: (q(s.x, s.d, w) * s.d, s.x), {**POSITIVE, "d divides x": lambda s, w: divides(s.d, s.x)}
     ),
-    "rest.zero": Claim(lambda s, w: (r(s.x, s.d, w), M.number(0)), {**POSITIVE, "d divides x": lambda s, w: divides(s.d, s.x)}),
+    "rest.zero": Claim(
+        lambda s, w: (r(s.x, s.d, w), z3.BitVecVal(0, s.x.size())), {**POSITIVE, "d divides x": lambda s, w: divides(s.d, s.x)}
+    ),
 }  # fmt: skip
 
 
@@ -139,8 +144,25 @@ def test_every_rule_has_a_claim() -> None:
 
 @pytest.mark.parametrize("way", ["floor", "trunc"])
 @pytest.mark.parametrize("name", NAMES)
+@proves(*(f"egg {part}" for rule in index_rules() for part in rule.parts))
 def test_rules_hold_for_all_values_at_eight_bits(name: str, way: str) -> None:
     assert not refuted(name, way)
+
+
+@pytest.mark.parametrize("dtype", [DType.INT16, DType.INT32, DType.INT64], ids=lambda d: d.value)
+@pytest.mark.parametrize("name", NAMES)
+def test_rules_hold_at_the_widths_of_offsets_for_the_constants_of_boxes(name: str, dtype: DType) -> None:
+    """All values of x, a and b, divisors of 2 and 16; quotients of quotients have constants a and b."""
+    model = Vectors(dtype)
+    for d, c, k in ((2, 32, 8), (16, 16, 2), (16, 256, 16)):
+        unknown = {v: model.value(v) for v in "xab"}
+        if name == "quotient.quotient":
+            unknown |= {"a": model.number(d), "b": model.number(k)}
+        s = SimpleNamespace(**unknown, d=model.number(d), c=model.number(c), k=model.number(k))
+        for way in ("floor", "trunc"):
+            left, right = CLAIMS[name].sides(s, way)
+            given = [condition(s, way) for condition in CLAIMS[name].conditions.values()]
+            assert counterexample(*given, left != right) is None, (d, c, k, way)
 
 
 #: signs of constants: where a rule holds for negative ones too it does not need to

@@ -88,7 +88,7 @@ class Judged:
         return self.upstream and (self.contradicted is not None or self.excluded)
 
     @property
-    def missed(self) -> bool:
+    def doubtful(self) -> bool:
         """True for what upstream's prover accepts, facts do not prove, and nothing shows to be false."""
         return self.upstream and not self.proved and not self.false_upstream
 
@@ -104,9 +104,15 @@ class Checked:
 
     @property
     def missed(self) -> list[Judged]:
-        """What upstream's prover accepts, facts do not prove and nothing shows to be false. There must be none: where a program asks for
-        its block, of which not all are tried, those that are must show what is false."""
-        return [j for j in self.judged if j.missed]
+        """What upstream's prover accepts, facts do not prove, and is true: some run saw it, or all runs came to their end without it, and
+        nothing shows it to be false. There must be none: where a program asks for its block, of which not all are tried, those that are
+        must show what is false."""
+        return [j for j in self.judged if j.doubtful and (j.seen or self.complete == self.runs)]
+
+    @property
+    def undecided(self) -> list[Judged]:
+        """What upstream's prover accepts, facts do not prove, and no run comes to, since each stops or goes on for ever before."""
+        return [j for j in self.judged if j.doubtful and not j.seen and self.complete < self.runs]
 
 
 class _Watched(StatementCompiler):
@@ -143,7 +149,7 @@ def check_index(drawn: Drawn, divisor: int = 16, facts_of: Callable[..., IndexFa
         for lane in (*LANES, *FAR) if division == "kernel" else LANES:
             _run(drawn, looks, checked, lane, division, product(*ranges))
         for lane in FARTHER if division == "kernel" else ():
-            if checked.missed:
+            if any(j.doubtful for j in checked.judged):
                 _run(drawn, looks, checked, lane, division, product(*ranges))
     return checked
 
