@@ -11,6 +11,7 @@ from egraph_rules.engine import Limits, Report, UnsoundRule
 from egraph_rules.graph import Graph, saturated
 from egraph_rules.narrowed import narrow_accumulators
 from egraph_rules.one_buffer import one_buffer
+from egraph_rules.page_loops import split_page_loops
 from egraph_rules.row_windows import lift_row_windows
 from extract.allocate import Allocation
 from extract.bound import lower_bound, skeleton
@@ -24,7 +25,7 @@ from extract.machine import FAMILIES
 from extract.price import Price, price
 from extract.problem import Problem, problem
 from extract.target import Target
-from extract.trace import ONE_BUFFER, ROW_BANDS, ROW_WINDOWS, Pass
+from extract.trace import ONE_BUFFER, PAGE_LOOPS, ROW_BANDS, ROW_WINDOWS, Pass
 from extract.trips import DEFAULT_TRIPS
 from extract.verdict import Judge, internal
 from extract.weights import class_weights
@@ -32,6 +33,7 @@ from pypto_ir.collection import collector_paused
 from pypto_ir.diagnostics import Diagnostic, Refused, declare
 from pypto_ir.expr import Var
 from pypto_ir.stmt import Assign, Call, Function, walk
+from pypto_ir.types import Memory
 
 declare(X001="a rewrite rule united values of different shapes")
 
@@ -109,7 +111,16 @@ def lower(
         with collector_paused():
             return _lower_once(f, target, aliased, limits, default_trips, without, left, traced)
 
-    result = once(function)
+    try:
+        result = once(function)
+    except Refused as refused:
+        apart = _by_page_loops(function, target, aliased, refused)
+        if apart is None:
+            raise
+        result = once(apart)
+        result.changed, result.input_cost = True, price(function, target, default_trips).cost
+        result.lower_bound = min(result.lower_bound, price(skeleton(function), target, default_trips).cost)
+        result.passes = [replace(p, prepared=(PAGE_LOOPS, *p.prepared)) for p in result.passes]
     for _ in range(ROUNDS):
         if result.settled or not result.changed:
             break
@@ -124,6 +135,15 @@ def lower(
         result.follow(once(narrow))
         result.changed, result.lower_bound, result.limit = True, min(bound, result.lower_bound), result.limit or limit
     return result
+
+
+def _by_page_loops(function: Function, target: Target, aliased: tuple[tuple[str, str], ...], refused: Refused) -> Function | None:
+    """The function with its loops written out by pages, where that takes accumulators apart that together are too large."""
+    capacity = target.capacity(Memory.ACC)
+    if capacity is None or not any(d.code == "M001" for d in refused.diagnostics):
+        return None
+    apart = split_page_loops(function, capacity, aliased)
+    return None if apart is function else apart
 
 
 def _lower_once(

@@ -22,6 +22,7 @@ from pypto_ir.stmt import Function
 
 #: what may be done to a function before its values are encoded
 ONE_BUFFER, ROW_WINDOWS, ROW_BANDS = "accumulators.one-buffer", "accumulators.row-windows", "accumulators.row-bands"
+PAGE_LOOPS = "accumulators.page-loops"
 
 
 @dataclass(frozen=True, slots=True)

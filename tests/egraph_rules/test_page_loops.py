@@ -1,0 +1,156 @@
+"""Loops that run once for every group of pages of an accumulator."""
+
+from __future__ import annotations
+
+import pytest
+from building import Build, program, sizes
+from product_programs import matrix
+
+from egraph_rules.page_loops import split_page_loops
+from extract.lower import lower
+from extract.target import load_target
+from pypto_ir.dtypes import DType
+from pypto_ir.expr import Binary, Const, Var, index
+from pypto_ir.interp.compare import equivalent
+from pypto_ir.stmt import Assign, Call, For, Function, While, walk
+from pypto_ir.types import INDEX
+from pypto_ir.verify import verify_program
+
+FP16 = DType.FP16
+#: bytes of a page [16, 32] of FP32
+PAGE = 16 * 32 * 4
+
+
+def accumulating(batch: tuple[int, ...], left: tuple[int, ...], right: tuple[int, ...], **ways: object) -> Function:
+    """A loop of two trips that adds products of batch dims `left` and `right` to an accumulator. `ways`: `depth` loops around each other,
+    `produced` by a product before them, under an `arm`, stored `twice`; `outside` loads the right factor before the loop, `narrow` cuts
+    its columns; `written`, `shared` and `busy` read or write what a loop for some pages first must not."""
+    b = Build()
+    x, y = b.tensor("x", (*left, 16, 16), FP16), b.tensor("y", (*right, 16, 32), FP16, "InOut" if ways.get("written") else "In")
+    columns = b.scalar("n", 8, 32) if ways.get("narrow") else 32
+
+    def factors(i: int) -> tuple[Var, Var]:
+        a = b.read(f"a{i}", x, (*left, 16, 16), target_memory="Mat")
+        return a, b.read(f"b{i}", y, (*right, 16, 32), (*right, 16, columns), target_memory="Mat")
+
+    if ways.get("produced"):
+        acc0 = b.let("acc0", "tile.batch_matmul", *factors(0))
+    else:
+        acc0 = b.let("acc0", "tile.create", (*batch, 16, 32), dtype="FP32", target_memory="Acc")
+    before = factors(1) if ways.get("outside") else None
+
+    def nest(depth: int, acc: Var) -> Var:
+        with b.loop(f"k{depth}", 2, {f"acc_{depth}": acc}) as (k, inner):
+            if depth > 1:
+                b.yields(nest(depth - 1, inner))
+            else:
+                taken = before or factors(2)
+                if ways.get("busy"):
+                    b.out(b.let("e", "tile.exp", b.read("f", b.tensor("fs", (16, 32)), (16, 32))))
+                if ways.get("arm"):
+                    (part,) = b.branch(
+                        Binary("eq", k, Const(0)),
+                        lambda: b.yields(b.let("m", "tile.batch_matmul_acc", inner, *taken)),
+                        lambda: b.yields(inner),
+                        {"p": acc.type},
+                    )
+                else:
+                    part = b.let("m", "tile.batch_matmul_acc", inner, *taken, Binary("eq", k, Const(0)))
+                b.yields(part)
+        return b.ended[0]
+
+    end = nest(int(ways.get("depth", 1)), acc0)  # type: ignore[call-overload]
+    b.out(b.let("v", "tile.move", end, target_memory="Vec") if ways.get("moved") else end)
+    if ways.get("twice"):
+        b.results.append(b.store("again", end, b.tensor("other", (*batch, 16, 32), direction="Out")))
+    return b.function()
+
+
+def accumulators(function: Function) -> list[tuple[int, ...]]:
+    made = ("tile.create", "tile.batch_matmul")
+    return [
+        sizes(s.target.type)  # type: ignore[arg-type]
+        for s in walk(function.body)
+        if isinstance(s, Assign) and isinstance(s.value, Call) and s.value.op in made
+    ]
+
+
+@pytest.mark.parametrize(
+    ("batch", "left", "right", "pages", "groups", "ways"),
+    [
+        ((4,), (4,), (4,), 2, [(2,)] * 2, {}),
+        ((4,), (4,), (4,), 3, [(2,)] * 2, {}),
+        ((3,), (3,), (1,), 2, [(1,)] * 3, {}),
+        ((3,), (), (3,), 1, [(1,)] * 3, {"depth": 3}),
+        ((2, 4), (2, 4), (4,), 4, [(1, 4)] * 2, {"outside": True}),
+        ((2, 4), (2, 1), (1, 4), 3, [(1, 2)] * 4, {"arm": True}),
+        ((4,), (4,), (4,), 2, [(2,)] * 2, {"produced": True, "twice": True}),
+        ((2,), (2,), (2,), 1, [(1,)] * 2, {"narrow": True}),
+    ],
+)
+def test_loops_run_for_some_pages_first(
+    batch: tuple[int, ...],
+    left: tuple[int, ...],
+    right: tuple[int, ...],
+    pages: int,
+    groups: list[tuple[int, ...]],
+    ways: dict[str, object],
+) -> None:
+    before = accumulating(batch, left, right, **ways)
+    after = split_page_loops(before, pages * PAGE)
+    assert not verify_program(program(after))
+    assert equivalent(program(before), program(after)).equal
+    assert [shape[:-2] for shape in accumulators(after)] == groups
+    outermost = [s for s in after.body if isinstance(s, For | While)]
+    assert len(outermost) == len(groups)
+
+
+def test_a_while_loop_runs_for_some_pages_first() -> None:
+    b = Build()
+    acc0 = b.let("acc0", "tile.create", (2, 16, 32), dtype="FP32", target_memory="Acc")
+    x, y = matrix(b, "x", (2, 16, 16), FP16), matrix(b, "y", (2, 16, 32), FP16)
+    carried = {"i": (INDEX, index(0)), "acc": (acc0.type, acc0)}
+    with b.repeat(lambda i, acc: Binary("lt", i, Const(3)), carried) as (i, acc):
+        b.yields(Binary("add", i, Const(1)), b.let("m", "tile.batch_matmul_acc", acc, x, y))
+    b.out(b.ended[1])
+    before = b.function()
+    after = split_page_loops(before, PAGE)
+    assert len([s for s in after.body if isinstance(s, While)]) == 2
+    assert equivalent(program(before), program(after)).equal
+
+
+@pytest.mark.parametrize(
+    ("pages", "ways"),
+    [
+        pytest.param(4, {}, id="all pages fit"),
+        pytest.param(0, {}, id="no page fits"),
+        pytest.param(2, {"written": True}, id="a factor is written by the function"),
+        pytest.param(2, {"busy": True}, id="the loop stores something else"),
+        pytest.param(2, {"moved": True}, id="the accumulator is read as a whole"),
+    ],
+)
+def test_loops_that_must_stay_are_the_same_object(pages: int, ways: dict[str, object]) -> None:
+    before = accumulating((4,), (4,), (4,), **ways)
+    assert split_page_loops(before, pages * PAGE) is before
+
+
+def test_parameters_that_may_be_one_tensor_are_not_read_later() -> None:
+    before = accumulating((4,), (4,), (4,))
+    assert split_page_loops(before, 2 * PAGE, (("x", "r0_out"),)) is before
+
+
+def test_an_accumulator_that_l0c_cannot_hold_is_lowered_group_by_group() -> None:
+    b = Build()
+    acc0 = b.let("acc0", "tile.create", (4, 128, 128), dtype="FP32", target_memory="Acc")
+    x, y = b.tensor("x", (4, 128, 32), FP16), b.tensor("y", (32, 128), FP16)
+    with b.loop("k", 2, {"acc": acc0}) as (k, acc):
+        at = Binary("mul", k, Const(16))
+        a = b.read("a", x, (4, 128, 16), at=(0, 0, at), target_memory="Mat")
+        c = b.read("c", y, (16, 128), at=(at, 0), target_memory="Mat")
+        b.yields(b.let("m", "tile.batch_matmul_acc", acc, a, c, Binary("eq", k, Const(0))))
+    b.out(b.ended[0])
+    before = b.function()
+    result = lower(before, load_target("ascend910b"))
+    assert equivalent(program(before), program(result.function)).equal
+    assert result.changed and result.lower_bound <= result.cost
+    assert len([s for s in result.function.body if isinstance(s, For)]) == 2
