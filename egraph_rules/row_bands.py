@@ -23,7 +23,24 @@ from pypto_ir.expr import Binary, Const, Expr, MakeTuple, Var, const_int, index
 from pypto_ir.linear import normalize
 from pypto_ir.names import Names
 from pypto_ir.ops.rules import infer_call
-from pypto_ir.stmt import Assign, Block, Call, Carry, Eval, For, Function, If, Scope, Stmt, While, Yield, definitions, tuple_items, walk
+from pypto_ir.stmt import (
+    Assign,
+    Block,
+    Call,
+    Carry,
+    Eval,
+    For,
+    Function,
+    If,
+    Scope,
+    Stmt,
+    While,
+    Yield,
+    definitions,
+    tuple_items,
+    uses,
+    walk,
+)
 from pypto_ir.types import TileType, dims, same_dims, tile_type
 
 #: what touches a window of an accumulator
@@ -47,13 +64,14 @@ class Bands:
         return bisect_right(self.bounds[:-1], row) - 1
 
 
-def bands(members: list[Var], touching: Iterable[Stmt], written: Container[str]) -> Bands | str:
+def bands(members: list[Var], touching: Iterable[Stmt], written: Container[str], stored: Container[str]) -> Bands | str:
     """The bands of a chain whose members have one static shape and are valid everywhere, or why it has none. `written` names the
-    slices that a product goes through: with the assembles they make the bands, and all others only read."""
+    slices that a product goes through: with the assembles they make the bands, and all others only read. `stored`
+    names those that are stored and nothing else, which may take several bands."""
     t = members[0].type
     assert isinstance(t, TileType) and t.static_shape is not None
     cuts: dict[tuple[int, int], None] = {}
-    reads: list[tuple[int, int]] = []
+    reads: list[tuple[Stmt, int, int]] = []
     whole: list[Call] = []
     for s in touching:
         call = s.value if isinstance(s, Assign | Eval) and isinstance(s.value, Call) else None
@@ -68,7 +86,7 @@ def bands(members: list[Var], touching: Iterable[Stmt], written: Container[str])
             if call.op == "tile.assemble" or definitions(s)[0].name in written:
                 cuts[window] = None
             else:
-                reads.append(window)
+                reads.append((s, *window))
         elif call.op in ("tile.matmul", "tile.matmul_acc"):
             whole.append(call)
         elif call.op != "tile.create" and not (call.op == "tile.store" and len(call.args) == 3):
@@ -78,12 +96,29 @@ def bands(members: list[Var], touching: Iterable[Stmt], written: Container[str])
     for start, end in cuts:
         if not 0 <= start < end <= height or bounds.index(end) != bounds.index(start) + 1:
             return f"its rows {start} to {end} overlap other windows in part"
-    for start, end in reads:
-        if not 0 <= start < end <= bounds[bisect_right(bounds[:-1], start)]:
+    for s, start, end in reads:
+        within = 0 <= start < end <= bounds[bisect_right(bounds[:-1], start)]
+        if not within and not (start in bounds and end in bounds and definitions(s)[0].name in stored):
             return f"its rows {start} to {end} are read together and are no part of one tile"
     if whole and (any(b % BOX for b in bounds[:-1]) or not all(map(_cuttable, whole))):
         return "a product writes all of its rows at once"
     return Bands(tuple(bounds))
+
+
+def only_stored(function: Function) -> set[str]:
+    """The windows of which every use is a store of all of it at given offsets."""
+    stored: set[str] = set()
+    read: set[str] = set()
+    for s in walk(function.body):
+        match s:
+            case (
+                Assign(value=Call(op="tile.store", args=(Var() as source, _, _)))
+                | Eval(value=Call(op="tile.store", args=(Var() as source, _, _)))
+            ):
+                stored.add(source.name)
+            case _:
+                read.update(v.name for v in uses(s))
+    return stored - read
 
 
 def _rows(s: Stmt, call: Call) -> tuple[int, int] | None:
@@ -129,6 +164,10 @@ class _Split:
     def plan(self, e: object) -> Bands | None:
         return self.planned.get(self.found.of(e.name)) if isinstance(e, Var) and in_acc(e) else None
 
+    def apart(self, e: Expr) -> bool:
+        """True for what is several tiles: a member of a chain, or a window of several bands."""
+        return isinstance(e, Var) and e.name in self.tiles
+
     def define(self, v: Var) -> tuple[Var, ...]:
         """New tiles for all bands of a member; any other name as it is."""
         plan = self.plan(v)
@@ -141,7 +180,7 @@ class _Split:
         return self.tiles[v.name]
 
     def read(self, e: Expr) -> tuple[Expr, ...]:
-        return self.tiles[e.name] if isinstance(e, Var) and self.plan(e) is not None else (e,)
+        return self.tiles[e.name] if isinstance(e, Var) and self.apart(e) else (e,)
 
     def block(self, statements: Block) -> Block:
         return tuple(t for s in statements for t in self.statement(s))
@@ -164,7 +203,7 @@ class _Split:
                 return []
             case Assign(value=Call() as call):
                 return self.call(s, call)
-            case Eval(value=Call(op="tile.store") as call) if self.plan(call.args[0]) is not None:
+            case Eval(value=Call(op="tile.store") as call) if self.apart(call.args[0]):
                 return [replace(s, value=one) for one in self.stores(call)]
         return [s]
 
@@ -172,6 +211,8 @@ class _Split:
         return tuple(v for r in results for v in self.define(r))
 
     def call(self, s: Assign, call: Call) -> list[Stmt]:
+        if call.op == "tile.store":
+            return self.stored(s, call) if self.apart(call.args[0]) else [s]
         made = call.op in ("tile.create", "tile.matmul", "tile.matmul_acc")
         plan = self.plan(s.target if made else call.args[0] if call.args else None)
         if plan is None:
@@ -183,13 +224,12 @@ class _Split:
                     for v in self.define(s.target)
                 ]
             case "tile.slice" | "tile.extract" | "tile.assemble":
-                return [self.window(s, call, plan)]
-            case "tile.store":
-                return self.stored(s, call)
+                return self.window(s, call, plan)
         return self.product(s, call, plan)
 
-    def window(self, s: Assign, call: Call, plan: Bands) -> Assign:
-        """A window of a chain is one of its band; an assemble makes a new tile of one band, the others stay what they were."""
+    def window(self, s: Assign, call: Call, plan: Bands) -> list[Stmt]:
+        """A window of a chain is one of its band, or of several; an assemble makes a new tile of one band, the others stay what they
+        were."""
         base, window, *_ = call.args
         at = _at(call)
         assert isinstance(base, Var) and at is not None
@@ -198,24 +238,45 @@ class _Split:
         band = plan.of(start)
         tile, row = self.tiles[base.name][band], index(start - plan.bounds[band])
         if call.op == "tile.extract":
-            return replace(s, value=replace(call, args=(tile, row, *call.args[2:])))
+            return [replace(s, value=replace(call, args=(tile, row, *call.args[2:])))]
         moved = replace(call, args=(tile, window, MakeTuple((row, at[1]))))
         if call.op == "tile.slice":
-            return replace(s, value=moved)
+            t = s.target.type
+            assert isinstance(t, TileType) and t.static_shape is not None
+            end = start + t.static_shape[0]
+            if end > plan.bounds[band + 1]:
+                return self.windows(s, call, range(band, plan.bounds.index(end)), t.static_shape[1])
+            return [replace(s, value=moved)]
         after = list(self.tiles[base.name])
         after[band] = Var(s.target.name, after[band].type)
         self.tiles[s.target.name] = tuple(after)
-        return replace(s, targets=(after[band],), value=moved)
+        return [replace(s, targets=(after[band],), value=moved)]
+
+    def windows(self, s: Assign, call: Call, of: range, columns: int) -> list[Stmt]:
+        """A window of several bands, as one of each."""
+        base, at = call.args[0], _at(call)
+        assert isinstance(base, Var) and at is not None
+        result: list[Stmt] = []
+        parts: list[Var] = []
+        for tile in (self.tiles[base.name][i] for i in of):
+            assert isinstance(tile.type, TileType)
+            cut = replace(call, args=(tile, MakeTuple((tile.type.shape[0], index(columns))), MakeTuple((index(0), at[1]))))
+            parts.append(Var(self.names.derived(s.target.name, "band"), infer_call(cut)))
+            result.append(replace(s, targets=(parts[-1],), value=cut))
+        self.tiles[s.target.name] = tuple(parts)
+        return result
 
     def stores(self, call: Call) -> list[Call]:
         """A store of every band, each below the one before."""
         source, at, target = call.args
         *outer, row, column = tuple_items(at) or ()
-        bounds = self.plan(source).bounds  # type: ignore[union-attr]
-        return [
-            replace(call, args=(tile, MakeTuple((*outer, _below(row, start), column)), target))
-            for tile, start in zip(self.read(source), bounds, strict=False)
-        ]
+        result: list[Call] = []
+        start = 0
+        for tile in self.read(source):
+            assert isinstance(tile, Var) and isinstance(tile.type, TileType) and tile.type.static_shape is not None
+            result.append(replace(call, args=(tile, MakeTuple((*outer, _below(row, start), column)), target)))
+            start += tile.type.static_shape[0]
+        return result
 
     def stored(self, s: Assign, call: Call) -> list[Stmt]:
         """The stores of a chain, each into what the one before has made."""

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field, replace
 
 from egraph_rules.chains import Chains, accumulates, chains, handed, in_acc
 from egraph_rules.index_facts import IndexFacts
-from egraph_rules.row_bands import BOX, Bands, bands, split_bands
+from egraph_rules.row_bands import BOX, Bands, bands, only_stored, split_bands
 from pypto_ir.expr import Binary, Const, Expr, MakeTuple, Var, const_int, index
 from pypto_ir.linear import normalize
 from pypto_ir.names import Names
@@ -98,7 +98,7 @@ def lift_row_windows(function: Function) -> Lifted:
             if obstacle is None:
                 pages[name] = chain.rows
                 continue
-            found_bands = bands(members[name], chain.touching, chain.written)
+            found_bands = bands(members[name], chain.touching, chain.written, only_stored(function))
             if isinstance(found_bands, Bands):
                 apart[name] = found_bands
                 continue

@@ -228,8 +228,10 @@ def banded(shape: tuple[int, int], windows: list[tuple[int, int]], product: bool
             (acc,) = b.branch(Binary("eq", k, Const(0)), more, lambda: b.yields(acc), {"joined": acc0.type})
         b.yields(acc)
     end = b.ended[0]
-    if drain:
+    if drain == "tile.extract":
         b.out(b.let("d", drain, end, 16, 0, (16, shape[1]), target_memory="Vec"))
+    elif drain == "tile.slice":
+        b.out(b.let("d", drain, end, (windows[1][0] + windows[1][1], 16), (0, 16)), (shape[0] + 8, shape[1]), (8, 0))
     b.out(end)
     return b.function()
 
@@ -242,6 +244,7 @@ def banded(shape: tuple[int, int], windows: list[tuple[int, int]], product: bool
         ({"shape": (24, 32), "windows": [(8, 8)], "arm": True}, [8, 8, 8]),
         ({"shape": (32, 24), "windows": [(16, 16)], "product": True}, [16, 16]),
         ({"shape": (48, 24), "windows": [(0, 32), (32, 16)], "drain": "tile.extract"}, [32, 16]),
+        ({"shape": (64, 32), "windows": [(0, 16), (16, 32)], "drain": "tile.slice"}, [16, 32, 16]),
     ],
 )
 def test_windows_that_are_no_pages_become_tiles_of_their_own(given: dict[str, Any], heights: list[int]) -> None:
