@@ -20,9 +20,9 @@ from collections.abc import Iterator
 from dataclasses import replace
 from itertools import product
 
-from egraph_rules.chains import Chains, accumulates, chains, in_acc
-from pypto_ir.expr import Binary, Const, Expr, MakeTuple, Var, const_int, index
-from pypto_ir.linear import normalize
+from egraph_rules.chains import Chains, chains, in_acc
+from egraph_rules.page_parts import factors, part_of_load, plus, whole_loads
+from pypto_ir.expr import Expr, MakeTuple, Var
 from pypto_ir.names import Names
 from pypto_ir.ops.registry import find_op, type_of
 from pypto_ir.ops.rules import infer_call
@@ -97,14 +97,9 @@ class _Splitter:
         self.readable = {p.var.name for p in function.params if p.direction == "In"} - shared
         #: the tensor that a store's result is, by name
         self.root: dict[str, str] = {}
-        #: loads of whole windows, by the name of what they load
-        self.loads: dict[str, Call] = {}
+        self.loads = whole_loads(function)
         for s in walk(function.body):
             match s:
-                case Assign(value=Call(op="tile.load", args=(_, _, shape, valid)) as call) if same_dims(
-                    tuple_items(shape) or (), tuple_items(valid) or ()
-                ):
-                    self.loads[s.target.name] = call
                 case Assign(value=Call(op="tile.store", args=(_, _, Var() as target, *_))):
                     self.root[s.target.name] = self.root.get(target.name, target.name)
         defined = (v.name for s in walk(function.body) for v in definitions(s))
@@ -176,7 +171,7 @@ class _Splitter:
             case Assign(value=Call(op="tile.create")) if self.member(s.target):
                 return True
             case Assign(value=Call(op="tile.batch_matmul" | "tile.batch_matmul_acc") as call) if self.member(s.target):
-                return all(isinstance(e, Var) and isinstance(e.type, TileType) and e.type.rank >= 2 for e in _factors(call))
+                return all(isinstance(e, Var) and isinstance(e.type, TileType) and e.type.rank >= 2 for e in factors(call))
         return self.pure(s) and not self.touches(s)
 
     def carried(self, e: Expr) -> bool:
@@ -251,7 +246,7 @@ class _Copy(Rebuilder):
         if call.op == "tile.create":
             t = self.paged(s.target.type)
             return replace(call, args=(MakeTuple(t.shape), *call.args[1:]))  # type: ignore[union-attr]
-        cuts = {e: self.cut(s, e, before) for e in _factors(call)}
+        cuts = {e: self.cut(s, e, before) for e in factors(call)}
         return replace(call, args=tuple(cuts.get(a, a) if isinstance(a, Var) and not self.split.member(a) else a for a in call.args))
 
     def cut(self, s: Assign, e: Var, before: list[Stmt]) -> Var:
@@ -275,30 +270,16 @@ class _Copy(Rebuilder):
         load = self.split.loads.get(e.name)
         if load is None:
             return Call("tile.slice", (self.var(e), MakeTuple(dims(*shape)), MakeTuple(dims(*at))))
-        source, offsets, *_ = map(self.expr, load.args)
-        moved = MakeTuple(tuple(_plus(o, n) for o, n in zip(tuple_items(offsets) or (), at, strict=True)))
-        return replace(load, args=(source, moved, MakeTuple(dims(*shape)), MakeTuple(dims(*shape))))
+        return part_of_load(replace(load, args=tuple(map(self.expr, load.args))), shape, at)
 
     def stored(self, s: Assign, call: Call) -> Stmt:
         """The store of a group, into what the group before has left."""
         source, offsets, target = call.args
         assert isinstance(target, Var)
         at = tuple_items(offsets) or ()
-        moved = tuple(_plus(e, n) for e, n in zip(at, (*self.start, 0, 0), strict=True))
+        moved = tuple(plus(e, n) for e, n in zip(at, (*self.start, 0, 0), strict=True))
         root = self.split.root.get(target.name, target.name)
         into = self.targets.get(root, target)
         made = Var(self.define(s.target.name), s.target.type)
         self.targets[root] = made
         return replace(s, targets=(made,), value=replace(call, args=(self.var(source), MakeTuple(moved), into)))  # type: ignore[arg-type]
-
-
-def _factors(call: Call) -> tuple[Var, ...]:
-    first = 1 if accumulates(call) else 0
-    return call.args[first : first + 2]  # type: ignore[return-value]
-
-
-def _plus(e: Expr, n: int) -> Expr:
-    value = const_int(e)
-    if value is not None:
-        return index(value + n)
-    return normalize(Binary("add", e, Const(n))) if n else e
