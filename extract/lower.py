@@ -5,8 +5,10 @@ function where nothing is gained.
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
+from egraph_rules.batch_loops import roll_batches
 from egraph_rules.engine import Limits, Report, UnsoundRule
 from egraph_rules.graph import Graph, saturated
 from egraph_rules.narrowed import narrow_accumulators
@@ -25,7 +27,7 @@ from extract.machine import FAMILIES
 from extract.price import Price, price
 from extract.problem import Problem, problem
 from extract.target import Target
-from extract.trace import ONE_BUFFER, PAGE_LOOPS, ROW_BANDS, ROW_WINDOWS, Pass
+from extract.trace import BATCH_LOOPS, ONE_BUFFER, PAGE_LOOPS, ROW_BANDS, ROW_WINDOWS, Pass
 from extract.trips import DEFAULT_TRIPS
 from extract.verdict import Judge, internal
 from extract.weights import class_weights
@@ -44,7 +46,7 @@ class Lowered:
     `changed` False where the author's function stayed, `settled` True where
     a second run is known to change nothing, `limit` what stopped the choice before its proof, if anything did; `passes` how it was decided,
     where that was to be kept. Where it was lowered from another text than the author's, `beaten` is what the author's own gives, or
-    `refusal` why it gives nothing."""
+    `refusal` why it gives nothing. `rolled` tells that products of large batches are loops, which upstream writes out."""
 
     function: Function
     cost: float
@@ -62,6 +64,7 @@ class Lowered:
     passes: list[Pass] = field(default_factory=list)
     beaten: Lowered | None = None
     refusal: tuple[Diagnostic, ...] = ()
+    rolled: bool = False
 
     @property
     def from_other_text(self) -> bool:
@@ -111,16 +114,24 @@ def lower(
         with collector_paused():
             return _lower_once(f, target, aliased, limits, default_trips, without, left, traced)
 
-    try:
-        result = once(function)
-    except Refused as refused:
-        apart = _by_page_loops(function, target, aliased, refused)
-        if apart is None:
-            raise
-        result = once(apart)
-        result.changed, result.input_cost = True, price(function, target, default_trips).cost
-        result.lower_bound = min(result.lower_bound, price(skeleton(function), target, default_trips).cost)
-        result.passes = [replace(p, prepared=(PAGE_LOOPS, *p.prepared)) for p in result.passes]
+    result, refused = None, None
+    for name, text in _texts(function, target, aliased):
+        if name == PAGE_LOOPS and not (refused is not None and any(d.code == "M001" for d in refused.diagnostics)):
+            continue
+        try:
+            result = once(text)
+        except Refused as why:
+            refused = refused or why
+            continue
+        if name is not None:
+            result.rolled = name == BATCH_LOOPS
+            result.changed, result.input_cost = True, price(function, target, default_trips).cost
+            result.lower_bound = min(result.lower_bound, price(skeleton(function), target, default_trips).cost)
+            result.passes = [replace(p, prepared=(name, *p.prepared)) for p in result.passes]
+        break
+    if result is None:
+        assert refused is not None
+        raise refused
     for _ in range(ROUNDS):
         if result.settled or not result.changed:
             break
@@ -137,13 +148,21 @@ def lower(
     return result
 
 
-def _by_page_loops(function: Function, target: Target, aliased: tuple[tuple[str, str], ...], refused: Refused) -> Function | None:
-    """The function with its loops written out by pages, where that takes accumulators apart that together are too large."""
+def _texts(function: Function, target: Target, aliased: tuple[tuple[str, str], ...]) -> Iterator[tuple[str | None, Function]]:
+    """What is lowered, in this order, until something fits: large batches as loops, the function as it is, and, with loops written out
+    by pages, accumulators apart that together are too large."""
     capacity = target.capacity(Memory.ACC)
-    if capacity is None or not any(d.code == "M001" for d in refused.diagnostics):
-        return None
-    apart = split_page_loops(function, capacity, aliased)
-    return None if apart is function else apart
+    joined = one_buffer(function)
+    rolled = roll_batches(
+        joined, capacity, lambda t: target.acc_row_alignment(t.dtype), frozenset(name for pair in aliased for name in pair)
+    )
+    if rolled is not joined:
+        yield BATCH_LOOPS, rolled
+    yield None, function
+    if capacity is not None:
+        apart = split_page_loops(function, capacity, aliased)
+        if apart is not function:
+            yield PAGE_LOOPS, apart
 
 
 def _lower_once(

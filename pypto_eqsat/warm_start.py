@@ -47,6 +47,8 @@ def lower_from_both(
         if any(d.code.startswith("X") for d in refused.diagnostics):
             raise
         refusal = refused
+    if result is not None and result.rolled:
+        return FromBoth(result)
     start, remarks = _legal(function, target, aliased)
     if start is not None and (result is None or price(start, target, default_trips).cost < result.cost * (1 - 1e-9)):
         with suppress(Refused):

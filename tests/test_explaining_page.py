@@ -45,4 +45,11 @@ def test_python_of_the_page_runs(folder: Path) -> None:
 def test_table_of_remarks_names_every_subject() -> None:
     table = PAGE.partition("| kind | name |")[2].partition("\n\n")[0]
     named = {name for row in table.splitlines() for name in re.findall(r"`([a-z.-]+)`", row.split("|")[2] if row.count("|") > 3 else "")}
-    assert named == {*SUBJECTS, "accumulators.one-buffer", "accumulators.row-windows", "accumulators.row-bands", "accumulators.page-loops"}
+    assert named == {
+        *SUBJECTS,
+        "accumulators.one-buffer",
+        "accumulators.row-windows",
+        "accumulators.row-bands",
+        "accumulators.page-loops",
+        "products.batch-loops",
+    }

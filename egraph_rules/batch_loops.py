@@ -1,0 +1,273 @@
+"""Products of large batches as loops over their pages, so that the program does not grow with the batch.
+
+    m = batch_matmul_acc(acc, a, b, first)         for p in range(64) carry c = acc:
+                                                       w = slice(c, [1, 16, 32], [p, 0, 0])
+                                                       a_page = load(x, [p, 0, k], [1, 16, 16])
+                                                       b_page = load(y, [p, k, 0], [1, 16, 32])
+                                                       n = batch_matmul_acc(w, a_page, b_page, first)
+                                                       yield assemble(c, n, [p, 0, 0])
+    o = store(batch_matmul(a, b), [0, 0, 0], out)  for p in range(64) carry t = out:
+                                                       yield store(batch_matmul(a_page, b_page), [p, 0, 0], t)
+
+Every statement that is written out once a page takes room in the instruction memory, and time in every compiler behind this one; a loop
+costs two scalar cycles a trip. Where a batch has more pages than `WRITTEN_OUT`, and every page can be loaded, multiplied and stored on
+its own, it is a loop. The pages of an accumulator then stand in one tile, so they must be whole boxes that L0C holds side by side.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from math import prod
+
+from egraph_rules.chains import accumulates, chains, in_acc
+from egraph_rules.page_parts import factors, part_of_load, plus, whole_loads
+from pypto_ir.expr import Expr, MakeTuple, Var, index
+from pypto_ir.names import Names
+from pypto_ir.ops.rules import infer_call
+from pypto_ir.stmt import (
+    TRUE,
+    Assign,
+    Block,
+    Call,
+    Carry,
+    Eval,
+    For,
+    Function,
+    If,
+    Scope,
+    Stmt,
+    While,
+    Yield,
+    blocks,
+    definitions,
+    tuple_items,
+    uses,
+    walk,
+)
+from pypto_ir.types import INDEX, TileType, dims, same_dims
+
+#: most pages of a batch that are written out one by one
+WRITTEN_OUT = 32
+#: rows and columns of a box in L0C
+BOX = 16
+
+_PRODUCTS = ("tile.batch_matmul", "tile.batch_matmul_acc")
+#: what a statement makes of the value that its loop hands on, and of a page's position
+Step = Callable[[Var, Sequence[Expr]], tuple[list[Stmt], Var]]
+
+
+def roll_batches(function: Function, capacity: int | None, acc_rows: Callable[[TileType], int], shared: frozenset[str]) -> Function:
+    """The function with products of more than `WRITTEN_OUT` pages as loops; the same object where there are none. L0C has `capacity` bytes
+    (None for no limit) and pads a tile to a multiple of `acc_rows` rows; `shared` are parameters that may be one tensor."""
+    large = [
+        s for s in walk(function.body) if isinstance(s, Assign) and isinstance(s.value, Call) and s.value.op in _PRODUCTS and _large(s)
+    ]
+    if not large:
+        return function
+    roller = _Roller(function, shared)
+    roller.plan(large, capacity, acc_rows)
+    return replace(function, body=roller.block(function.body)) if roller.loops or roller.stored else function
+
+
+def _large(s: Assign) -> bool:
+    shape = _shape(s.target)
+    return len(shape) > 2 and prod(shape[:-2]) > WRITTEN_OUT
+
+
+def _shape(v: Expr) -> tuple[int, ...]:
+    """The shape of a tile that is constant and valid everywhere; empty for any other value."""
+    t = v.type if isinstance(v, Var) else None
+    if not isinstance(t, TileType) or t.static_shape is None or not same_dims(t.valid, t.shape) or t.memref is not None:
+        return ()
+    return t.static_shape
+
+
+class _Roller:
+    def __init__(self, function: Function, shared: frozenset[str]) -> None:
+        self.source, self.found = function, chains(function)
+        self.readable = {p.var.name for p in function.params if p.direction == "In"} - shared
+        self.loads = whole_loads(function)
+        self.blocks = {id(s): i for i, block in enumerate(_blocks(function.body)) for s in block}
+        self.readers = Counter(v.name for s in walk(function.body) for v in uses(s))
+        defined = (v.name for s in walk(function.body) for v in definitions(s))
+        self.names = Names((*defined, *(p.var.name for p in function.params)))
+        #: chains of accumulators whose products and stores are loops
+        self.loops: set[str] = set()
+        #: products that are made where they are stored, by name
+        self.stored: dict[str, Call] = {}
+
+    # what becomes a loop
+
+    def plan(self, large: list[Assign], capacity: int | None, acc_rows: Callable[[TileType], int]) -> None:
+        touching: dict[str, list[Stmt]] = {}
+        for s in walk(self.source.body):
+            for name in {self.found.of(v.name) for v in (*definitions(s), *uses(s)) if in_acc(v)}:
+                touching.setdefault(name, []).append(s)
+        for s in large:
+            call, name = s.value, self.found.of(s.target.name)
+            assert isinstance(call, Call)
+            around = touching.get(name, [])
+            alone = not accumulates(call) and len(around) == 2 and self.whole_store(around[1], s.target)
+            if alone and self.by_page(call) and self.blocks[id(s)] == self.blocks[id(around[1])]:
+                self.stored[s.target.name] = call
+            elif name not in self.loops and self.resident(s.target, capacity, acc_rows) and all(map(self.plain, around)):
+                self.loops.add(name)
+
+    def resident(self, v: Var, capacity: int | None, acc_rows: Callable[[TileType], int]) -> bool:
+        """True where the pages of an accumulator are whole boxes, and L0C holds all of them side by side."""
+        *batch, rows, columns = _shape(v)
+        assert isinstance(v.type, TileType)
+        unit = acc_rows(v.type)
+        held = prod(batch) * columns * (-(-rows // unit) * unit) * v.type.dtype.bytes
+        return rows % BOX == 0 and columns % BOX == 0 and (capacity is None or held <= capacity)
+
+    def plain(self, s: Stmt) -> bool:
+        """True for what loops over pages can take the place of, and for what hands accumulators on."""
+        match s:
+            case For() | While() | If() | Yield() | Assign(value=Var()) | Assign(value=Call(op="tile.create")):
+                return True
+            case Assign(value=Call(op="tile.batch_matmul" | "tile.batch_matmul_acc") as call):
+                return bool(_shape(s.target)) and self.by_page(call)
+        return self.whole_store(s, None)
+
+    def by_page(self, call: Call) -> bool:
+        """True where each page of both factors can be loaded on its own."""
+        return all(
+            len(_shape(e)) < 3 or prod(_shape(e)[:-2]) == 1 or self.loadable(e) for e in factors(call) if isinstance(e, Var)
+        ) and all(_shape(e) for e in factors(call))
+
+    def loadable(self, e: Var) -> bool:
+        load = self.loads.get(e.name)
+        if load is None:
+            return False
+        source, offsets = load.args[0], tuple_items(load.args[1]) or ()
+        return isinstance(source, Var) and source.name in self.readable and len(offsets) == len(_shape(e)) and self.readers[e.name] == 1
+
+    def whole_store(self, s: Stmt, of: Var | None) -> bool:
+        """True for a store of a whole accumulator at offsets of its own rank, `of` that one where it is given."""
+        match s:
+            case (
+                Assign(value=Call(op="tile.store", args=(Var() as source, at, _)))
+                | Eval(value=Call(op="tile.store", args=(Var() as source, at, _)))
+            ):
+                return (of is None or source.name == of.name) and len(tuple_items(at) or ()) == len(_shape(source)) > 2
+        return False
+
+    # the function with loops
+
+    def block(self, statements: Block) -> Block:
+        return tuple(t for s in statements for t in self.statement(s))
+
+    def statement(self, s: Stmt) -> list[Stmt]:
+        match s:
+            case For(body=body) | While(body=body) | Scope(body=body):
+                return [replace(s, body=self.block(body))]
+            case If(then=then, orelse=orelse):
+                return [replace(s, then=self.block(then), orelse=None if orelse is None else self.block(orelse))]
+            case Assign(value=Call(op="tile.batch_matmul" | "tile.batch_matmul_acc") as call):
+                if s.target.name in self.stored:
+                    return []
+                if self.found.of(s.target.name) in self.loops:
+                    return self.accumulated(s, call)
+            case Assign(value=Call(op="tile.store", args=(Var() as source, *_)) as call) if self.rolled(source):
+                return self.nest(s, s.target, call.args[2], _shape(source), lambda t, at: self.page_store(s, call, t, at))
+            case Eval(value=Call(op="tile.store", args=(Var() as source, *_)) as call) if self.rolled(source):
+                made = Var(self.names.derived(source.name, "stored"), call.args[2].type)  # type: ignore[union-attr]
+                return self.nest(s, made, call.args[2], _shape(source), lambda t, at: self.page_store(s, call, t, at))
+        return [s]
+
+    def rolled(self, source: Var) -> bool:
+        return source.name in self.stored or (in_acc(source) and self.found.of(source.name) in self.loops)
+
+    def accumulated(self, s: Assign, call: Call) -> list[Stmt]:
+        """A product onto every page of an accumulator; one that begins it creates it first."""
+        shape = _shape(s.target)
+        if accumulates(call):
+            return self.nest(s, s.target, call.args[0], shape, lambda c, at: self.page_product(s, call, c, at, call.args[3:]))
+        t = s.target.type
+        assert isinstance(t, TileType)
+        create = Call("tile.create", (MakeTuple(t.shape),), (("dtype", t.dtype.value), ("target_memory", "Acc")))
+        made = Var(self.names.derived(s.target.name, "pages"), infer_call(create))
+        into = replace(call, op="tile.batch_matmul_acc")
+        loop = self.nest(s, s.target, made, shape, lambda c, at: self.page_product(s, into, c, at, (TRUE,), call))
+        return [Assign((made,), replace(create, loc=call.loc), s.loc), *loop]
+
+    def nest(self, s: Stmt, result: Var, init: Expr, shape: tuple[int, ...], step: Step) -> list[Stmt]:
+        """Loops over the batch dims of `shape` that hand on what `step` makes, beginning with `init`, and end as `result`."""
+        axes = [axis for axis, extent in enumerate(shape[:-2]) if extent > 1]
+        at: list[Expr] = [index(0)] * len(shape)
+
+        def level(depth: int, start: Expr, end: Var) -> list[Stmt]:
+            axis = axes[depth]
+            page = Var(self.names.derived(result.name, "page"), INDEX)
+            held = Var(self.names.derived(result.name, "held"), end.type)
+            at[axis] = page
+            if depth + 1 < len(axes):
+                last = Var(self.names.derived(result.name, "pages"), end.type)
+                body = level(depth + 1, held, last)
+            else:
+                body, last = step(held, tuple(at))
+            loop = For(page, index(0), index(shape[axis]), index(1), (*body, Yield((last,))), (Carry(held, start),), (end,))
+            return [replace(loop, loc=s.loc)]
+
+        return level(0, init, result)
+
+    def page_product(
+        self, s: Assign, call: Call, held: Var, at: Sequence[Expr], rest: tuple[Expr, ...], given: Call | None = None
+    ) -> tuple[list[Stmt], Var]:
+        shape = _shape(s.target)
+        window = self.let(s, s.target.name, "tile.slice", (held, MakeTuple(_one(shape)), MakeTuple(tuple(at))))
+        loads, parts = self.page_factors(s, given or call, shape, at)
+        product = self.let(s, s.target.name, "tile.batch_matmul_acc", (window.target, *parts, *rest), call.kwargs)
+        back = self.let(s, s.target.name, "tile.assemble", (held, product.target, MakeTuple(tuple(at))))
+        return [window, *loads, product, back], back.target
+
+    def page_store(self, s: Assign | Eval, call: Call, held: Var, at: Sequence[Expr]) -> tuple[list[Stmt], Var]:
+        source, offsets, *_ = call.args
+        assert isinstance(source, Var)
+        shape, before = _shape(source), list[Stmt]()
+        product = self.stored.get(source.name)
+        if product is None:
+            part = self.let(s, source.name, "tile.slice", (source, MakeTuple(_one(shape)), MakeTuple(tuple(at))))
+        else:
+            before, parts = self.page_factors(s, product, shape, at)
+            part = self.let(s, source.name, product.op, parts, product.kwargs)
+        moved = MakeTuple(tuple(plus(o, n) for o, n in zip(tuple_items(offsets) or (), at, strict=True)))
+        made = Var(self.names.derived(held.name, "stored"), held.type)
+        return [*before, part, Assign((made,), replace(call, args=(part.target, moved, held)), s.loc)], made
+
+    def page_factors(self, s: Assign | Eval, call: Call, shape: tuple[int, ...], at: Sequence[Expr]) -> tuple[list[Stmt], tuple[Expr, ...]]:
+        """Loads of one page of both factors of a product of this shape; a factor without batch stays as it is."""
+        loads: list[Stmt] = []
+        parts: list[Expr] = []
+        for e in factors(call):
+            own = _shape(e)
+            if prod(own[:-2]) == 1:
+                parts.append(e)
+                continue
+            skipped = len(shape) - len(own)
+            place = [index(0) if n == 1 else at[skipped + i] for i, n in enumerate(own[:-2])]
+            load = part_of_load(self.loads[e.name], [*(1 for _ in own[:-2]), *own[-2:]], [*place, 0, 0])
+            made = Assign((Var(self.names.derived(e.name, "page"), infer_call(load)),), load, s.loc)
+            loads.append(made)
+            parts.append(made.target)
+        return loads, tuple(parts)
+
+    def let(self, s: Assign | Eval, name: str, op: str, args: tuple[Expr, ...], kwargs: tuple[tuple[str, object], ...] = ()) -> Assign:
+        call = Call(op, args, kwargs, loc=s.value.loc)  # type: ignore[arg-type, union-attr]
+        return Assign((Var(self.names.derived(name, "page"), infer_call(call)),), call, s.loc)
+
+
+def _blocks(body: Block) -> Iterator[Block]:
+    """A block and all blocks in it."""
+    yield body
+    for s in body:
+        for inner in blocks(s):
+            yield from _blocks(inner)
+
+
+def _one(shape: tuple[int, ...]) -> tuple[Expr, ...]:
+    """The shape of one page."""
+    return dims(*(1 for _ in shape[:-2]), *shape[-2:])

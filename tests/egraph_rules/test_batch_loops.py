@@ -1,0 +1,149 @@
+"""Products of large batches as loops over their pages."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from building import Build, program, sizes
+
+from egraph_rules import batch_loops
+from egraph_rules.batch_loops import roll_batches
+from extract.lower import lower
+from extract.target import load_target
+from pypto_ir.dtypes import DType
+from pypto_ir.expr import Binary, Const, Var
+from pypto_ir.interp.compare import equivalent
+from pypto_ir.stmt import Assign, Call, For, Function, walk
+from pypto_ir.verify import verify_program
+
+FP16 = DType.FP16
+TARGET = load_target("ascend910b")
+
+
+@pytest.fixture(autouse=True)
+def small(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Batches of more than 4 pages are large."""
+    monkeypatch.setattr(batch_loops, "WRITTEN_OUT", 4)
+
+
+def rolled(function: Function, capacity: int | None = None, shared: frozenset[str] = frozenset()) -> Function:
+    return roll_batches(function, capacity, lambda t: 32 if t.dtype is DType.INT32 else 16, shared)
+
+
+def statements(function: Function) -> int:
+    return sum(1 for _ in walk(function.body))
+
+
+def products(
+    batch: tuple[int, ...], left: tuple[int, ...], right: tuple[int, ...], page: tuple[int, int] = (16, 16), **ways: Any
+) -> Function:
+    """A product of two loads, stored; or, in a `loop`, added to an accumulator. `began` by a product, the accumulator is stored `twice`;
+    factors that are `cut` or read `again`, a target that is `written` too, and a product that is `moved` cannot be loops."""
+    rows, columns = page
+    b = Build()
+    dtype = ways.get("dtype", FP16)
+    x = b.tensor("x", (*left, rows, 32), dtype, "InOut" if ways.get("written") else "In")
+    y = b.tensor("y", (*right, 32, columns), dtype)
+    valid = (*right, 16, b.scalar("n", 1, columns)) if ways.get("cut") else None
+
+    def factors(k: Any) -> tuple[Var, Var]:
+        lead = tuple(0 for _ in left)
+        a = b.read("a", x, (*left, rows, 16), at=(*lead, 0, k), target_memory="Mat")
+        return a, b.read("c", y, (*right, 16, columns), valid, at=(*(0 for _ in right), k, 0), target_memory="Mat")
+
+    if ways.get("loop"):
+        held = "INT32" if dtype is DType.INT8 else "FP32"
+        if ways.get("began"):
+            acc0 = b.let(
+                "acc0", "tile.batch_matmul", *(b.read(f"{n}0", *rest, target_memory="Mat") for n, *rest in _first(x, y, left, right, page))
+            )
+        else:
+            acc0 = b.let("acc0", "tile.create", (*batch, rows, columns), dtype=held, target_memory="Acc")
+        with b.loop("k", 2, {"acc": acc0}) as (k, acc):
+            first = () if ways.get("began") else (Binary("eq", k, Const(0)),)
+            b.yields(b.let("m", "tile.batch_matmul_acc", acc, *factors(Binary("mul", k, Const(16))), *first))
+        made = b.ended[0]
+    else:
+        a, c = factors(0)
+        made = b.let("m", "tile.batch_matmul", a, c)
+        if ways.get("again"):
+            b.out(b.let("m2", "tile.batch_matmul", a, c))
+    if ways.get("moved"):
+        made = b.let("v", "tile.move", made, target_memory="Vec")
+    b.out(made, (*(n + 1 for n in batch), rows, columns), (*(1 for _ in batch), 0, 0))
+    if ways.get("twice"):
+        b.results.append(b.store("again", made, b.tensor("other", (*batch, rows, columns), direction="Out")))
+    return b.function()
+
+
+def _first(x: Var, y: Var, left: tuple[int, ...], right: tuple[int, ...], page: tuple[int, int]) -> list[tuple[Any, ...]]:
+    return [("a", x, (*left, page[0], 16)), ("c", y, (*right, 16, page[1]))]
+
+
+@pytest.mark.parametrize(
+    ("batch", "left", "right", "ways"),
+    [
+        ((6,), (6,), (6,), {}),
+        ((6,), (6,), (), {}),
+        ((2, 3), (2, 1), (1, 3), {}),
+        ((3, 2), (3, 2), (2,), {"page": (8, 24)}),
+        ((6,), (6,), (6,), {"loop": True}),
+        ((2, 3), (2, 3), (3,), {"loop": True, "twice": True}),
+        ((1, 6), (1, 6), (1, 1), {"loop": True, "began": True, "page": (32, 16)}),
+        ((6,), (6,), (6,), {"loop": True, "dtype": DType.INT8}),
+    ],
+)
+def test_products_of_large_batches_are_loops(
+    batch: tuple[int, ...], left: tuple[int, ...], right: tuple[int, ...], ways: dict[str, Any]
+) -> None:
+    before = products(batch, left, right, **ways)
+    after = rolled(before)
+    assert after is not before and not verify_program(program(after))
+    assert equivalent(program(before), program(after)).equal
+    made = [
+        s for s in walk(after.body) if isinstance(s, Assign) and isinstance(s.value, Call) and s.value.op.startswith("tile.batch_matmul")
+    ]
+    assert made and all(set(sizes(s.target.type)[:-2]) == {1} for s in made)  # type: ignore[arg-type]
+    loops = sum(isinstance(s, For) for s in walk(after.body)) - sum(isinstance(s, For) for s in walk(before.body))
+    axes = sum(n > 1 for n in batch)
+    stores = 1 + bool(ways.get("twice"))
+    assert loops == axes * ((1 + bool(ways.get("began")) + stores) if ways.get("loop") else 1)
+
+
+@pytest.mark.parametrize(
+    ("given", "capacity"),
+    [
+        pytest.param({"batch": (4,), "left": (4,), "right": (4,)}, None, id="a small batch"),
+        pytest.param({"cut": True}, None, id="a factor that is valid in part"),
+        pytest.param({"again": True}, None, id="a factor that another product reads"),
+        pytest.param({"written": True}, None, id="a factor that the function may write"),
+        pytest.param({"moved": True}, None, id="a product that is no accumulator when it is stored"),
+        pytest.param({"loop": True}, 6 * 16 * 16 * 4 - 1, id="an accumulator that L0C does not hold"),
+        pytest.param({"loop": True, "dtype": DType.INT8}, 6 * 32 * 16 * 4 - 1, id="an accumulator that L0C pads"),
+        pytest.param({"loop": True, "page": (8, 16)}, None, id="pages that are no boxes"),
+        pytest.param({"loop": True, "page": (16, 24)}, None, id="pages that are no columns of boxes"),
+    ],
+)
+def test_what_has_to_be_written_out_is_the_same_object(given: dict[str, Any], capacity: int | None) -> None:
+    before = products(**{"batch": (6,), "left": (6,), "right": (6,), **given})
+    assert rolled(before, capacity) is before
+
+
+def test_an_accumulator_that_fits_exactly_is_a_loop() -> None:
+    before = products((6,), (6,), (6,), loop=True)
+    assert rolled(before, 6 * 16 * 16 * 4) is not before
+
+
+def test_a_parameter_that_may_be_another_one_is_not_read_later() -> None:
+    before = products((6,), (6,), (6,))
+    assert rolled(before, shared=frozenset({"x"})) is before
+
+
+@pytest.mark.parametrize("ways", [{}, {"loop": True}])
+def test_neither_the_result_nor_the_graph_grows_with_the_batch(ways: dict[str, Any]) -> None:
+    few, many = (lower(products((n,), (n,), (n,), **ways), TARGET) for n in (8, 64))
+    assert few.rolled and many.rolled
+    assert statements(few.function) == statements(many.function) and few.nodes == many.nodes
+    before = products((8,), (8,), (8,), **ways)
+    assert equivalent(program(before), program(few.function)).equal
