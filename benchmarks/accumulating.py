@@ -11,8 +11,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
-#: pages of the accumulators that are compared
-BATCHES = (2, 16, 64, 256)
+#: pages of the accumulators that are compared: written out, and in loops
+WRITTEN_OUT, LOOPS = (2, 16), (64, 256)
 
 
 def accumulating_program(batch: int) -> str:

@@ -126,7 +126,9 @@ def lower(
         if name is not None:
             result.rolled = name == BATCH_LOOPS
             result.changed, result.input_cost = True, price(function, target, default_trips).cost
-            result.lower_bound = min(result.lower_bound, price(skeleton(function), target, default_trips).cost)
+            if name == PAGE_LOOPS:
+                # the loop may be cut otherwise
+                result.lower_bound = min(result.lower_bound, price(skeleton(function), target, default_trips).cost)
             result.passes = [replace(p, prepared=(name, *p.prepared)) for p in result.passes]
         break
     if result is None:
