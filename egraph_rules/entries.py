@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 
+from egraph_rules import forms
 from egraph_rules.buffers import Buffers, Versions
 from egraph_rules.engine import Commands
 from egraph_rules.tables import FillEntry, Handover, Hole, OpEntry, Tables
@@ -35,6 +36,7 @@ class Entries:
     def __init__(self, out: Encoded, commands: Commands, versions: Versions) -> None:
         self.out, self.tables, self.commands, self.versions = out, out.tables, commands, versions
         self._entries: set[tuple[str, int]] = set()
+        self._shapes: dict[forms.Shape, None] = {}
 
     def once(self, what: str, number: int) -> bool:
         """True the first time that a table entry is seen."""
@@ -43,6 +45,31 @@ class Entries:
             return False
         self._entries.add(key)
         return True
+
+    def shape(self, shape: forms.Shape) -> None:
+        """Shape arithmetic for a shape and what its carriers have."""
+        if shape in self._shapes:
+            return
+        self._shapes[shape] = None
+        c, flat, page = self.commands, forms.collapsed(shape), forms.page(shape)
+        c.set("lead", shape, forms.lead(shape))
+        c.set("last", shape, shape[-1])
+        c.set("collapsed", shape, flat)
+        c.set("page", shape, page)
+        c.set("batch", shape, forms.batch(shape))
+        if forms.pages(shape) > 1:
+            c.fact("batched", shape)
+            c.set("columns", shape, forms.columns(shape))
+        else:
+            c.fact("single", shape)
+        for width in (1, 2, 4, 8):
+            if len(page) == 2 and page[0] * page[1] * width % 32 == 0:
+                c.fact("view-aligned", page, width)
+            rest = forms.stacked(shape)
+            if len(shape) > 2 and rest[1] * width % 32 == 0:
+                c.set("stacked", shape, width, rest)
+        self.shape(flat)
+        self.shape(page)
 
     def op_entry(self, call: Call, t: TileType, keep: int | None = None) -> int:
         """The table number of an op; `keep` cuts operands whose content the node itself holds (a shape)."""

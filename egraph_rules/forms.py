@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 from math import prod
 
-from pypto_ir.expr import const_int, index
+from pypto_ir.expr import index
 from pypto_ir.linear import normalize
 from pypto_ir.regions import collapse_contiguous, merged_valid
 from pypto_ir.types import Compact, Dims, Memory, TileType, same_dim, tile_type
@@ -111,21 +111,6 @@ def page_type(t: TileType) -> TileType:
     """The type of one page, as a load of the page alone would have it."""
     view = t.view and replace(t.view, valid=t.valid[-2:], stride=(), start_offset=None)
     return tile_type(t.shape[-2:], t.dtype, t.memory, view)
-
-
-def page_offsets(t: Shape, box: Shape, offsets: Dims) -> tuple[int, ...] | None:
-    """The page numbers of tile `t` that a box of whole pages at constant `offsets` covers, in the box's page order; None where the box
-    is not made of whole pages or stands at an offset that is not constant. [1, 8, 16] at [2, 0, 0] of [4, 8, 16] covers page 2."""
-    starts = [const_int(o) for o in offsets]
-    if None in starts or len(t) < 3 or len(box) != len(t) or box[-2:] != t[-2:] or starts[-2:] != [0, 0]:
-        return None
-    numbers = [0]
-    for dim, size, start in zip(t[:-2], box[:-2], starts[:-2], strict=True):
-        assert start is not None
-        if start < 0 or start + size > dim:
-            return None
-        numbers = [n * dim + start + i for n in numbers for i in range(size)]
-    return tuple(numbers)
 
 
 def spread_index(number: int, source: Shape, target: Shape) -> int:

@@ -22,7 +22,8 @@ from pypto_ir.stmt import Function
 #: constructors of nodes that may be chosen
 MACHINE = (
     "Leaf2", "Load2", "Create2", "Full2", "Op2", "Reshape2", "Reinterpret2", "Slice2", "Assemble2", "PackRows",
-    "View2", "LoadIn2", "LeafCols", "AccCols",
+    "View2", "LoadIn2", "LeafCols", "AccCols", "PageOf", "AssembleEach",
+    "PiecesOf", "Pick",
     "LeafEach", "One", "RowsOf", "ColsOf", "LoadEach", "LoadInEach", "CreateEach", "FullEach", "OpEach", "WithPages", "Spread",
     "Store2", "StoreEach", "StoreBoxes", "StoreIn2", "StoreInEach",
 )  # fmt: skip
@@ -107,6 +108,12 @@ def _graph(encoded: Encoded, frozen: Frozen, report: Report) -> Graph:
     columns = {args[0]: output for args, output in rows.get("Cols", ())}
     counts = {family: forms.pages(shapes[c]) for c, family in families.items() if c in shapes}
     counts.update({output: forms.pages(args[2]) for args, output in rows.get("Spread", ())})
+    counts.update({output: len(encoded.tables.pages[args[1]]) for args, output in rows.get("Pick", ())})
+    counts.update({output: len(encoded.tables.pages[args[3]]) for args, output in rows.get("PiecesOf", ())})
+    for c, nodes in classes.items():
+        picked = next((n.children[0] for n in nodes if n.name == "OpEach" and n.children[0] in counts), None)
+        if c not in counts and picked is not None:
+            counts[c] = counts[picked]
     obstacles: dict[int, list[str]] = {}
     for (value, reason), _ in rows.get("obstacle", ()):
         obstacles.setdefault(value, []).append(reason)

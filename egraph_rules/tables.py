@@ -123,6 +123,7 @@ class Tables:
     stores: Table[StoreEntry] = field(default_factory=Table)
     fills: Table[FillEntry] = field(default_factory=Table)
     leaves: Table[LeafEntry] = field(default_factory=Table)
+    windows: Table[Hashable] = field(default_factory=Table)
     pages: Table[tuple[int, ...]] = field(default_factory=Table)
     positions: Table[Expr] = field(default_factory=Table)
     regions: Table[Dims] = field(default_factory=Table)

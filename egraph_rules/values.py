@@ -14,28 +14,27 @@ from dataclasses import replace
 from egraph_rules import forms
 from egraph_rules.buffers import Versions
 from egraph_rules.engine import Commands
-from egraph_rules.entries import Encoded, Entries
-from egraph_rules.loads import boxed, cell, flat_view, natural, row_of
+from egraph_rules.entries import Encoded
+from egraph_rules.loads import boxed, cell, flat_view, natural
 from egraph_rules.narrowed import partly_written
 from egraph_rules.tables import FillEntry, LeafEntry, LoadEntry
+from egraph_rules.windows import Window, Windows
 from pypto_ir.dtypes import DType
-from pypto_ir.expr import Binary, Expr, MakeTuple, Var, const_int, index
-from pypto_ir.linear import normalize
+from pypto_ir.expr import Expr, MakeTuple, Var, const_int
 from pypto_ir.ops.registry import OpDef, Role, ShapeRule, Trait, find_op
 from pypto_ir.regions import collapse_contiguous, merged_valid
 from pypto_ir.stmt import Call, tuple_items
-from pypto_ir.types import Compact, Dims, Layout, Memory, TensorType, TileLayout, TileType, same_dims
+from pypto_ir.types import Compact, Layout, Memory, TensorType, TileLayout, TileType, same_dims
 
 #: rank-preserving ops that work on the collapse although they are declared as structure: each row keeps its own valid columns
 _ROW_LOCAL = frozenset({"tile.fillpad", "tile.fillpad_inplace"})
 
 
-class Values(Entries):
+class Values(Windows):
     """Numbers the tile values of a function and states what the e-graph is told of each: a term, and facts."""
 
     def __init__(self, out: Encoded, commands: Commands, versions: Versions) -> None:
         super().__init__(out, commands, versions)
-        self._shapes: dict[forms.Shape, None] = {}
         #: values that come from ops on pages, which may have no flat form but one that is put together
         self.by_pages: set[str] = set()
         #: accumulators whose rows lie as some product of fewer rows leaves them
@@ -92,31 +91,6 @@ class Values(Entries):
             c.fact("kind-row-windows", number)
         c.set("flat-kind", number, number if t.rank <= 2 else self.kind(forms.flat_type(t)))
         return number
-
-    def shape(self, shape: forms.Shape) -> None:
-        """Shape arithmetic for a shape and what its carriers have."""
-        if shape in self._shapes:
-            return
-        self._shapes[shape] = None
-        c, flat, page = self.commands, forms.collapsed(shape), forms.page(shape)
-        c.set("lead", shape, forms.lead(shape))
-        c.set("last", shape, shape[-1])
-        c.set("collapsed", shape, flat)
-        c.set("page", shape, page)
-        c.set("batch", shape, forms.batch(shape))
-        if forms.pages(shape) > 1:
-            c.fact("batched", shape)
-            c.set("columns", shape, forms.columns(shape))
-        else:
-            c.fact("single", shape)
-        for width in (1, 2, 4, 8):
-            if len(page) == 2 and page[0] * page[1] * width % 32 == 0:
-                c.fact("view-aligned", page, width)
-            rest = forms.stacked(shape)
-            if len(shape) > 2 and rest[1] * width % 32 == 0:
-                c.set("stacked", shape, width, rest)
-        self.shape(flat)
-        self.shape(page)
 
     def leaf(self, var: Var, handover: int | None = None) -> None:
         t = var.type
@@ -275,19 +249,6 @@ class Values(Entries):
             and (len(call.args) == 3 or (call.op == "tile.slice" and first.rank > 2 and all(map(is_tuple, call.args[3:]))))
         )
 
-    def position(self, shape: forms.Shape, offsets: Dims) -> tuple[object, object]:
-        """Row and column of the collapse: [2, 0, 0] over [4, 8, 16] is (16, 0)."""
-        row: Expr = offsets[0]
-        for dim, offset in zip(shape[1:-1], offsets[1:-1], strict=True):
-            row = Binary("add", Binary("mul", row, index(dim)), offset)
-        return self.place(row), self.place(offsets[-1])
-
-    def place(self, e: Expr) -> object:
-        normal = normalize(e)
-        value = const_int(normal)
-        c = self.commands
-        return c.call("Num", value) if value is not None else c.call("Sym", self.tables.positions.number(normal))
-
     def assemble(self, var: Var, call: Call) -> None:
         target, source = _tile_of(call, 0), _tile_of(call, 1)
         offsets = tuple_items(call.args[2])
@@ -296,47 +257,37 @@ class Values(Entries):
             self.op(var, call, _declared(call.op))
             return
         # a source of fewer axes is one with unit axes before them
-        shape, box = _static(target), (*(1 for _ in range(target.rank - source.rank)), *_static(source))
-        row, col = self.position(shape, offsets)
-        number, c = self.op_entry(call, _static_type(var), keep=2), self.commands
-        self.define(var, c.call("Assemble", number, self.arg(call, 0), self.arg(call, 1), row, col))
-        run = collapse_contiguous(tuple(map(index, box)), target.shape)
-        c.fact("band" if run else "scattered", self.value(var.name))
-        self.window(var, target, box, offsets)
-        covered = forms.page_offsets(shape, box, offsets)
-        if covered is not None and target.dtype is source.dtype:
-            c.set("page-map", self.value(var.name), self.tables.pages.number(covered))
+        box = (*(1 for _ in range(target.rank - source.rank)), *_static(source))
+        entry, c = self.op_entry(call, _static_type(var), keep=2), self.commands
+        number = self.window(Window(entry, entry, target, box, offsets), True, target.dtype is source.dtype)
+        self.define(var, c.call("Assemble", number, self.arg(call, 0), self.arg(call, 1), *self.position(_static(target), offsets)))
+        self.unaligned(var, number)
 
-    def window(self, var: Var, packed: TileType, box: forms.Shape, offsets: Dims) -> None:
-        """Where a window of an accumulator stands when all pages stand side by side, if it lies in one page at its full height."""
-        if not forms.packs_columns(packed):
-            return
-        shape = _static(packed)
-        if forms.pages(box) == 1 and box[-2] == shape[-2] and const_int(offsets[-2]) == 0:
-            number = row_of((*offsets[:-2], index(0)), (*packed.shape[:-2], index(1)))
-            column = Binary("add", Binary("mul", number, index(shape[-1])), offsets[-1])
-            self.commands.set("window-at", self.value(var.name), self.place(column))
+    def unaligned(self, var: Var, window: int) -> None:
+        """Note why a window in pieces may have no form."""
+        if window in self.broken:
+            self.commands.fact("obstacle", self.value(var.name), "unaligned")
 
     def slice(self, var: Var, call: Call) -> None:
         source, offsets = _tile_of(call, 0), tuple_items(call.args[2])
         assert offsets is not None and isinstance(var.type, TileType)
         shape, extents = _static(source), tuple_items(call.args[1])
-        window = tuple(const_int(e) or 0 for e in extents or ())
-        if len(window) != len(shape) or 0 in window:
+        box = tuple(const_int(e) or 0 for e in extents or ())
+        if len(box) != len(shape) or 0 in box:
             self.op(var, call, _declared(call.op))
             return
-        row, col = self.position(shape, offsets)
         # of a requested valid region only its rows and columns count; axes that are dropped are gone in 2-D anyway
         valid = tuple_items(call.args[3]) if len(call.args) > 3 else None
-        asked = replace(call, args=(call.args[0], *((MakeTuple(merged_valid(valid)),) if valid else ())))
-        number, c = self.op_entry(asked, var.type), self.commands
-        self.define(var, c.call("Slice", number, self.arg(call, 0), _static(var.type), row, col))
-        if collapse_contiguous(extents or (), source.shape):
-            c.fact("band", self.value(var.name))
-        self.window(var, source, window, offsets)
+        entry, piece = (
+            self.op_entry(replace(call, args=(call.args[0], *((MakeTuple(part),) if part else ()))), var.type)
+            for part in ((merged_valid(valid), valid[-2:]) if valid else ((), ()))
+        )
+        number, c = self.window(Window(entry, piece, source, box, offsets), False), self.commands
+        self.define(var, c.call("Slice", number, self.arg(call, 0), _static(var.type), *self.position(shape, offsets)))
+        self.unaligned(var, number)
         plain = not call.kwargs and not call.attrs and not valid and var.type.memref is None
-        if plain and self.once("plain-window", number):
-            c.fact("plain-window", number)
+        if plain and self.once("plain-window", entry):
+            c.fact("plain-window", entry)
 
 
 _ROLE_NODES = {Role.ROW_SCALAR: "RowScalar", Role.COL_VECTOR: "ColVector", Role.SCRATCH: "Scratch"}

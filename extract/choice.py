@@ -23,6 +23,7 @@ from extract.machine import (
     fill_call,
     op_call,
     page_call,
+    piece_writes,
     separate_pages,
     store_in_view,
     store_pages,
@@ -274,7 +275,9 @@ class _Search:
                 return UnknownType(), self.call(Call("tile.store", (operands[0], MakeTuple(at), operands[1]), entry.call.kwargs)) * count
             case "PackRows":
                 return self.packed(node, operands)
-            case "One" | "Spread" | "WithPages":
+            case "AssembleEach":
+                return self.pieces(node, operands)
+            case "One" | "Pick" | "PageOf" | "Spread" | "WithPages":
                 return self.types[node.children[0]], ZERO
         if node.name in FAMILIES:
             call, made = page_call(graph, node, 0, operands)
@@ -292,6 +295,15 @@ class _Search:
         back, made = typed(Call("tile.assemble", (operands[0], Var("page", page_type), at)))
         calls = ((window, window_type), (product, page_type), (back, made))
         return made, sum((self.call(*c) for c in calls), ZERO) * count
+
+    def pieces(self, node: ENode, operands: tuple[Expr, ...]) -> tuple[Type, Cycles]:
+        """One assemble a piece."""
+        entry, places = piece_writes(self.graph, node)
+        made, cycles = self.types[node.children[0]], ZERO
+        for at in places:
+            call, made = typed(Call(entry.op, (Var("target", made), operands[1], at), entry.kwargs, entry.attrs))
+            cycles = cycles + self.call(call, made)
+        return made, cycles
 
     def packed(self, node: ENode, operands: tuple[Expr, ...]) -> tuple[Type, Cycles]:
         """A create and one assemble a page."""

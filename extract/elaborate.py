@@ -24,6 +24,7 @@ from extract.machine import (
     fill_call,
     op_call,
     page_call,
+    piece_writes,
     separate_pages,
     tile_call,
     tuple_of,
@@ -174,6 +175,10 @@ class Elaborator:
             return self.pack(instance, node)
         if node.name == "AccCols":
             return self.accumulate(instance, node)
+        if node.name == "AssembleEach":
+            return self.pieces(instance, node)
+        if node.name == "PageOf":
+            return self.page(self.operand(instance, node.children[0]), 0)
         operands = tuple(self.tile(self.operand(instance, child)) for child in node.children)
         call, made = tile_call(self.graph, node, operands)
         tensor = self.graph.tables.views[node.data[0]].tensor.name if node.name == "View2" else None
@@ -203,6 +208,18 @@ class Elaborator:
             name = self.name(c) if page == count - 1 else self.names.derived(self.hint(c), f"pages{page}")
             packed = self.assign(name, call, made, c)
         return packed
+
+    def pieces(self, instance: Instance, node: ENode) -> Var:
+        """Write page b of a family at its own rows of a tile, for every b."""
+        c, (entry, places) = instance[0], piece_writes(self.graph, node)
+        target, family = (self.operand(instance, child) for child in node.children)
+        written = self.tile(target)
+        for number, at in enumerate(places):
+            source = self.page(family, number)
+            call, made = typed(Call(entry.op, (written, source, at), entry.kwargs, entry.attrs))
+            name = self.name(c) if number == len(places) - 1 else self.names.derived(self.hint(c), f"piece{number}")
+            written = self.assign(name, call, made, c)
+        return written
 
     def accumulate(self, instance: Instance, node: ENode) -> Var:
         """Add a product to every page of an accumulator: slice its columns, accumulate into them, write them back where they are."""
@@ -258,6 +275,9 @@ class Elaborator:
             match node.name:
                 case "Spread":
                     number = forms.spread_index(number, *node.data)
+                    instance = self.operand(instance, node.children[0])
+                case "Pick":
+                    number = self.graph.tables.pages[node.data[0]][number]
                     instance = self.operand(instance, node.children[0])
                 case "WithPages":
                     placed = self.graph.tables.pages[node.data[0]]

@@ -10,11 +10,11 @@ from collections.abc import Mapping
 
 from egraph_rules import forms
 from egraph_rules.graph import Graph
+from egraph_rules.windows import VIEW_BYTES
 from extract.choice import Choice, carriers
 from pypto_ir.diagnostics import Diagnostic, Place, declare
 from pypto_ir.ops.registry import ShapeRule, dims_text, find_op, type_of
-from pypto_ir.regions import collapse_contiguous
-from pypto_ir.stmt import Assign, Call, Stmt, uses, walk
+from pypto_ir.stmt import Assign, Call, Stmt, tuple_items, uses, walk
 from pypto_ir.types import TileType
 from pypto_ir.verify.places import statement_text
 
@@ -127,22 +127,23 @@ def _value(graph: Graph, legal: Mapping[int, object], s: Assign) -> list[Diagnos
                 )
             ]
     message = f"{op} on N-D tiles is not lowered: {name} {dims_text(t.shape)} has no 2-D form"
-    if op == "tile.assemble" and isinstance(s.value, Call):
-        message = _assemble(s.value) or message
+    if "unaligned" in reasons and isinstance(s.value, Call):
+        message = _unaligned(s.value) or message
     return [Diagnostic("L104", message, place, _advice(op))]
 
 
-def _assemble(call: Call) -> str | None:
-    """What keeps an assemble into an N-D tile from being one row band, or None."""
-    target, source = type_of(call.args[0]), type_of(call.args[1])
-    if not isinstance(target, TileType) or not isinstance(source, TileType):
+def _unaligned(call: Call) -> str | None:
+    """What keeps a window of an N-D tile from being read or written piece by piece, or None."""
+    target, window = type_of(call.args[0]), type_of(call.args[1])
+    box = window.shape if isinstance(window, TileType) else tuple_items(call.args[1])
+    if not isinstance(target, TileType) or box is None:
         return None
-    into = f"into a {target.rank}D tile {dims_text(target.shape)}"
-    if source.rank != target.rank:
-        return f"{call.op} writes a rank-{source.rank} source {dims_text(source.shape)} {into}; it needs the rank of its target"
-    if not collapse_contiguous(source.shape, target.shape):
-        return f"{call.op} writes a {dims_text(source.shape)} region {into}, which does not collapse to a contiguous row band"
-    return None
+    what = "writes" if call.op == "tile.assemble" else "reads"
+    of = f"{'into' if what == 'writes' else 'of'} a {target.rank}D tile {dims_text(target.shape)}"
+    return (
+        f"{call.op} {what} a {dims_text(box)} region {of}, which does not collapse to a contiguous row band, and its rows in the pages "
+        f"start at bytes that are no multiple of {VIEW_BYTES}, where no view can start"
+    )
 
 
 def _gaps(op: str, name: str, t: TileType, place: Place) -> Diagnostic:
@@ -159,8 +160,8 @@ def _advice(op: str) -> str:
     match op:
         case "tile.assemble" | "tile.slice":
             return (
-                "the region must be a contiguous row band: every dimension below the outermost partial one must be written in full; "
-                "assemble one contiguous page per iteration, or reshape the source to the target's rank (pl.tile.reshape)"
+                "let the region start at a multiple of 32 bytes in every page (pad the last dim), or make it a contiguous row band: every "
+                "dimension below the outermost partial one in full, one contiguous page per iteration"
             )
         case "tile.transpose":
             return "reshape the tile so the transposed axes are the last two of a rank-2 tile"

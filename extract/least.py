@@ -18,7 +18,7 @@ from extract.machine import FAMILIES, separate_pages, written_operands
 
 def least(graph: Graph, choice: Choice) -> Choice:
     """The choice with every option at the least that it costs where it is chosen."""
-    if not any(o.node.name in ("WithPages", "FullEach", "Spread") for options in choice.options.values() for o in options):
+    if not any(o.node.name in ("WithPages", "FullEach", "Pick", "Spread") for options in choice.options.values() for o in options):
         return choice
     work = _Work(graph, choice)
     options = {c: [replace(o, cycles=work.cycles(c, o)) for o in options] for c, options in choice.options.items()}
@@ -66,6 +66,9 @@ class _Work:
                 if wanted >> b & 1:
                     found |= 1 << forms.spread_index(b, *node.data)
             return found
+        if node.name == "Pick":
+            picked = self.graph.tables.pages[node.data[0]]
+            return sum({1 << picked[b] for b in range(len(picked)) if wanted >> b & 1})
         if node.name == "WithPages":
             placed = self.graph.tables.pages[node.data[0]]
             taken = {b: i for i, b in reversed(list(enumerate(placed)))}
@@ -85,6 +88,9 @@ class _Work:
         match node.name:
             case "Spread":
                 return self.tiles(node.children[0])
+            case "Pick":
+                missing = self.pages(node.children[0]) - len(set(self.graph.tables.pages[node.data[0]]))
+                return max(1, self.tiles(node.children[0]) - missing)
             case "WithPages":
                 return self.tiles(node.children[1])
             case "FullEach" if not separate_pages(self.graph, node):

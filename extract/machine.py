@@ -12,6 +12,7 @@ from egraph_rules import forms, loads
 from egraph_rules.graph import ENode, Graph
 from egraph_rules.tables import FillEntry, Hole, OpEntry
 from pypto_ir.expr import Expr, MakeTuple, Var, const_int, index
+from pypto_ir.linear import normalize
 from pypto_ir.ops.registry import Role, find_op, type_of
 from pypto_ir.ops.rules import infer_call
 from pypto_ir.partition import RowBox
@@ -21,10 +22,13 @@ from pypto_ir.types import Dims, TensorType, TileType, Type, dims
 
 #: nodes whose class is a family of pages
 FAMILIES = frozenset(
-    {"LeafEach", "One", "RowsOf", "ColsOf", "LoadEach", "LoadInEach", "CreateEach", "FullEach", "OpEach", "WithPages", "Spread"}
+    {
+        *("LeafEach", "One", "RowsOf", "PiecesOf", "ColsOf", "LoadEach", "LoadInEach", "CreateEach", "FullEach", "OpEach"),
+        *("WithPages", "Pick", "Spread"),
+    }
 )
 #: families whose pages are made of one tile or tensor
-OF_WHOLE = frozenset({"One", "RowsOf", "ColsOf", "LoadInEach"})
+OF_WHOLE = frozenset({"One", "RowsOf", "PiecesOf", "ColsOf", "LoadInEach"})
 #: nodes that stand for what control flow hands on
 LEAVES = frozenset({"Leaf2", "LeafEach", "LeafCols"})
 #: nodes that write global memory
@@ -40,7 +44,7 @@ def tuple_of(*values: int | Expr) -> MakeTuple:
 def tile_call(graph: Graph, node: ENode, operands: tuple[Expr, ...]) -> tuple[Call, Type]:
     """The call of a node that is one tile, and its result type. Raises `OpError` where the type rule refuses the operands.
 
-    Leaves, `PackRows` and `AccCols` are no single call and are not handled here.
+    Leaves, `PageOf`, `PackRows`, `AssembleEach` and `AccCols` are no single call and are not handled here.
     """
     tables = graph.tables
     match node.name:
@@ -97,7 +101,7 @@ def fill_call(entry: FillEntry, shape: forms.Shape) -> tuple[Call, Type]:
 def page_call(graph: Graph, node: ENode, number: int, operands: tuple[Expr, ...]) -> tuple[Call, Type]:
     """The call that makes page `number` of a family node; `operands` are the pages (RowsOf: the flat tile) that it reads.
 
-    `One`, `WithPages` and `Spread` hand pages on and make none.
+    `One`, `Pick`, `WithPages` and `Spread` hand pages on and make none.
     """
     tables = graph.tables
     match node.name:
@@ -107,6 +111,12 @@ def page_call(graph: Graph, node: ENode, number: int, operands: tuple[Expr, ...]
         case "ColsOf":
             rows, cols = node.data[0]
             return typed(Call("tile.slice", (operands[0], tuple_of(rows, cols), tuple_of(0, number * cols))))
+        case "PiecesOf":
+            entry = tables.ops[node.data[0]]
+            shape, steps, row, col = node.data[1:]
+            at = tuple_of(normalize(add_index(row, index(tables.pages[steps][number]))), col)
+            asked = tuple(e for e in entry.template[1:] if not isinstance(e, Hole))
+            return typed(Call(entry.op, (operands[0], tuple_of(*shape), at, *asked), entry.kwargs, entry.attrs))
         case "LoadEach":
             return load_page(tables.loads[node.data[0]].call, tables.loads[node.data[0]].type, number)
         case "LoadInEach":
@@ -150,6 +160,13 @@ def load_in(call: Call, view: Expr, t: TileType) -> Call:
     row = loads.row_of(offsets, call.args[0].type.shape)
     args = (view, tuple_of(row, offsets[-1]), MakeTuple(merged_valid(window)), MakeTuple(merged_valid((*batch, *t.valid[lead:]))))
     return Call(call.op, args, call.kwargs, call.attrs)
+
+
+def piece_writes(graph: Graph, node: ENode) -> tuple[OpEntry, list[MakeTuple]]:
+    """The op of an `AssembleEach`, and where it writes each piece."""
+    steps, row, col = node.data[1:]
+    at = [tuple_of(normalize(add_index(row, index(step))), col) for step in graph.tables.pages[steps]]
+    return graph.tables.ops[node.data[0]], at
 
 
 def columns_of_page(packed: TileType, pages: int, number: int) -> tuple[forms.Shape, MakeTuple]:
@@ -199,7 +216,7 @@ def _extent(e: Expr) -> int:
 
 def written_operands(graph: Graph, node: ENode) -> tuple[int, ...]:
     """The operands of a node, by number, that it overwrites: in place, or as scratch."""
-    if node.name in ("Assemble2", "AccCols"):
+    if node.name in ("Assemble2", "AssembleEach", "AccCols"):
         return (0,)
     if node.name not in ("Op2", "OpEach"):
         return ()

@@ -349,9 +349,9 @@ class _Builder:
                 return (*entry.call.args, *type_exprs(entry.type)), entry
             case "Op2" | "OpEach" | "AccCols":
                 return tuple(e for e in tables.ops[node.data[0]].template if not isinstance(e, Hole)), None
-            case "Slice2" | "Assemble2":
+            case "Slice2" | "Assemble2" | "PiecesOf" | "AssembleEach":
                 asked = (e for e in tables.ops[node.data[0]].template if not isinstance(e, Hole))
-                return (*(e for e in node.data[1:] if not isinstance(e, tuple)), *asked), None
+                return (*(e for e in node.data[1:] if not isinstance(e, int | tuple)), *asked), None
             case "Full2" | "FullEach":
                 return tables.fills[node.data[0]].call.args, None
         return (), None
@@ -361,7 +361,7 @@ class _Builder:
         exprs, load = self.named(node)
         if load is not None or node.name in ("Create2", "CreateEach"):
             return False
-        if node.name in ("Slice2", "Assemble2"):
+        if node.name in ("Slice2", "Assemble2", "PiecesOf", "AssembleEach"):
             return all(const_int(e) is not None for e in exprs)
         if node.name in ("Op2", "OpEach", "AccCols"):
             return not any(True for e in exprs for _ in variables(e))

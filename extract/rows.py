@@ -27,7 +27,7 @@ from pypto_ir.stmt import Assign, For, While, walk
 from pypto_ir.types import Memory, TileType
 
 #: nodes that lie in the tile of their first operand
-_VIEWS = frozenset({"Reshape2", "Reinterpret2", "Slice2", "Assemble2", "AccCols"})
+_VIEWS = frozenset({"Reshape2", "Reinterpret2", "Slice2", "Assemble2", "AssembleEach", "PageOf", "AccCols"})
 
 
 class Rows:

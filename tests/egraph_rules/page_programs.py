@@ -160,13 +160,16 @@ def assemble(d: Draw) -> Function:
 
 def pack(d: Draw) -> Function:
     """A consumer that needs the flat form of what is made page by page: an op whose operand repeats along the
-    batch, an assemble of pages that are no run."""
+    batch, an assemble of pages that are no run, or a slice of such."""
     b = Build()
     if d.number % 4 == 3:
         page, dtype = d.page(), d.dtype()
-        t, w = b.load("t", (3, 2, *page), dtype=dtype), b.load("w", (2, 1, *page), dtype=dtype)
-        y = b.let("y", "tile.assemble", t, w, (d.random.randint(0, 1), d.random.randint(0, 1), 0, 0))
-        b.out(b.let("z", "tile.reshape", y, (3, 2, page[0] // 2, page[1] * 2)))
+        t, at = b.load("t", (3, 2, *page), dtype=dtype), (d.random.randint(0, 1), d.random.randint(0, 1), 0, 0)
+        if d.number % 8 == 3:
+            y = b.let("y", "tile.assemble", t, b.load("w", (2, 1, *page), dtype=dtype), at)
+        else:
+            y = b.let("y", "tile.slice", t, (2, 1, *page), at)
+        b.out(b.let("z", "tile.reshape", y, (y.type.shape[0], y.type.shape[1], page[0] // 2, page[1] * 2)))  # type: ignore[union-attr]
         return b.function()
     batch, (rows, cols), dtype = (
         (d.batch(3) if d.rank == 3 else (2, *d.batch(d.rank - 1))),

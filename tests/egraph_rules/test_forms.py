@@ -75,22 +75,6 @@ def test_page_type_is_that_of_a_load_of_the_page() -> None:
 
 
 @pytest.mark.parametrize(
-    ("target", "box", "at", "pages"),
-    [
-        ((4, 8, 16), (1, 8, 16), (2, 0, 0), (2,)),
-        ((4, 8, 16), (2, 8, 16), (1, 0, 0), (1, 2)),
-        ((2, 3, 8, 16), (2, 1, 8, 16), (0, 1, 0, 0), (1, 4)),
-        ((4, 8, 16), (1, 4, 16), (2, 0, 0), None),
-        ((4, 8, 16), (1, 8, 16), (V, 0, 0), None),
-        ((4, 8, 16), (2, 8, 16), (3, 0, 0), None),
-        ((8, 16), (8, 16), (0, 0), None),
-    ],
-)
-def test_pages_that_a_box_covers(target: Shape, box: Shape, at: tuple[int | Expr, ...], pages: Shape | None) -> None:
-    assert forms.page_offsets(target, box, dims(*at)) == pages
-
-
-@pytest.mark.parametrize(
     ("source", "target", "reads"),
     [
         ((2, 1, 4, 8), (2, 3, 4, 8), [0, 0, 0, 1, 1, 1]),

@@ -78,8 +78,8 @@ MUTANTS: dict[str, tuple[str, tuple[Edit, ...], tuple[str, ...]]] = {
         (("reshape.reshape", "(union y (Reshape2 x t))", "(union y z)"),),
         ("reshape.reshape",),
     ),
-    "scattered boxes are bands": ("difference", (("flat.assemble", "(band y)", ""),), ("flat.assemble",)),
-    "scattered windows are bands": ("difference", (("flat.slice", "(band y)", ""),), ("flat.slice",)),
+    "scattered boxes are bands": ("difference", (("flat.assemble", "(band w)", ""),), ("flat.assemble",)),
+    "scattered windows are bands": ("difference", (("flat.slice", "(band w)", ""),), ("flat.slice",)),
     "rows and columns of an assemble swapped": (
         "types",
         (("flat.assemble", "(Flat x) r c)", "(Flat x) c r)"),),

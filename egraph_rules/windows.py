@@ -1,0 +1,154 @@
+"""Windows of tiles: where a slice reads and an assemble writes, as rows and columns of the collapse.
+
+    [2, 4, 16] at [1, 2, 0] of [4, 8, 16]     rows 10 to 13 and 18 to 21 of [32, 16]: scattered, in pieces of 4 rows at 10 + 0 and 10 + 8,
+                                              or rows 2 to 5 of pages 1 and 2
+
+What is no run of rows is read and written piece by piece, a piece for every page of the window. Pieces are tiles of our own making, so
+they start at multiples of 32 bytes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from egraph_rules import forms
+from egraph_rules.buffers import Versions
+from egraph_rules.engine import Commands
+from egraph_rules.entries import Encoded, Entries
+from egraph_rules.loads import row_of
+from egraph_rules.tables import Hole, OpEntry
+from pypto_ir.expr import Binary, Expr, MakeTuple, const_int, index
+from pypto_ir.linear import linear, normalize
+from pypto_ir.regions import add_index, collapse_contiguous, mul_index
+from pypto_ir.types import Dims, TileType, dims
+
+#: bytes that a view of a tile starts at a multiple of
+VIEW_BYTES = 32
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """A box of a tile of type `of`: `op` is the entry of the op that reads or writes it whole, `piece` of that for one page of it."""
+
+    op: int
+    piece: int
+    of: TileType
+    box: forms.Shape
+    offsets: Dims
+
+
+class Windows(Entries):
+    """What rules are told of windows, by the number of a window; `broken` are those of which some piece starts where no view can."""
+
+    def __init__(self, out: Encoded, commands: Commands, versions: Versions) -> None:
+        super().__init__(out, commands, versions)
+        self.broken: set[int] = set()
+
+    def position(self, shape: forms.Shape, offsets: Dims) -> tuple[object, object]:
+        """Row and column of the collapse: [2, 0, 0] over [4, 8, 16] is (16, 0)."""
+        return self.place(row_of(offsets, dims(*shape))), self.place(offsets[-1])
+
+    def place(self, e: Expr) -> object:
+        normal = normalize(e)
+        value = const_int(normal)
+        c = self.commands
+        return c.call("Num", value) if value is not None else c.call("Sym", self.tables.positions.number(normal))
+
+    def window(self, w: Window, writes: bool, whole_pages: bool = False) -> int:
+        """The number of a window; what rules need of it is stated once. `writes` tells an assemble from a slice, `whole_pages` that it
+        may replace pages as they are."""
+        number, c = self.tables.windows.number(w), self.commands
+        if not self.once("window", number):
+            return number
+        c.set("window-op", number, w.op)
+        c.set("piece-shape", number, w.box[-2:])
+        self.shape(w.box[-2:])
+        if forms.pages(w.box) == 1:
+            c.fact("one-page", number)
+        if collapse_contiguous(dims(*w.box), w.of.shape):
+            c.fact("band", number)
+        else:
+            c.fact("scattered", number)
+            steps = page_rows(_static(w.of), w.box)
+            if starts_aligned(w, steps):
+                c.set("pieces", number, self.tables.pages.number(steps))
+                c.set("piece-op", number, w.piece)
+            else:
+                self.broken.add(number)
+        covered = pages_of(_static(w.of), w.box, w.offsets)
+        if covered is not None and w.of.rank > 2:
+            if whole_pages and w.box[-2:] == _static(w.of)[-2:] and all(const_int(o) == 0 for o in w.offsets[-2:]):
+                c.set("page-map", number, self.tables.pages.number(covered))
+            elif part_aligned(w):
+                c.set("part-pages", number, self.tables.pages.number(covered))
+                c.set("part-op", number, self.part(w, writes))
+        column = column_of(w)
+        if column is not None:
+            c.set("window-at", number, self.place(column))
+        return number
+
+    def part(self, w: Window, writes: bool) -> int:
+        """The entry of the op that reads or writes the part of a window that lies in one page."""
+        entry, at = self.tables.ops[w.piece], MakeTuple(w.offsets[-2:])
+        asked = tuple(e for e in entry.template[1:] if not isinstance(e, Hole))
+        template = (Hole(0), Hole(1), at) if writes else (Hole(0), MakeTuple(dims(*w.box[-2:])), at, *asked)
+        return self.tables.ops.number(OpEntry(entry.op, template, entry.kwargs, entry.attrs))
+
+
+def page_rows(of: forms.Shape, box: forms.Shape) -> tuple[int, ...]:
+    """How many rows of the collapse the pages of a box are apart from its first: [2, 4, 16] in [4, 8, 16] gives (0, 8)."""
+    return tuple(n * of[-2] for n in _batches(of, box))
+
+
+def _batches(of: forms.Shape, box: forms.Shape) -> list[int]:
+    numbers = [0]
+    for dim, size in zip(of[:-2], box[:-2], strict=True):
+        numbers = [n * dim + i for n in numbers for i in range(size)]
+    return numbers
+
+
+def pages_of(of: forms.Shape, box: forms.Shape, offsets: Dims) -> tuple[int, ...] | None:
+    """The pages of a tile that a box at constant batch offsets touches, in the order of its own; None where an offset is not constant or
+    out of range. [1, 4, 16] at [2, r, 0] of [4, 8, 16] touches page 2."""
+    first = 0
+    for dim, size, offset in zip(of[:-2], box[:-2], offsets[:-2], strict=True):
+        start = const_int(offset)
+        if start is None or start < 0 or start + size > dim:
+            return None
+        first = first * dim + start
+    return tuple(first + n for n in _batches(of, box))
+
+
+def starts_aligned(w: Window, steps: tuple[int, ...]) -> bool:
+    """True where every piece of a window starts at a 32-byte multiple of the flat tile, whatever its offsets are."""
+    columns = index(_static(w.of)[-1])
+    start = add_index(mul_index(row_of(w.offsets, w.of.shape), columns), w.offsets[-1])
+    return all(_multiple(add_index(start, index(step * _static(w.of)[-1])), w.of.dtype.bytes) for step in steps)
+
+
+def part_aligned(w: Window) -> bool:
+    """True where the part of a window in one page starts at a 32-byte multiple of the page."""
+    start = add_index(mul_index(w.offsets[-2], index(_static(w.of)[-1])), w.offsets[-1])
+    return _multiple(start, w.of.dtype.bytes)
+
+
+def _multiple(e: Expr, width: int) -> bool:
+    form = linear(e)
+    return all(n * width % VIEW_BYTES == 0 for n in (form.constant, *(n for _, n in form.terms)))
+
+
+def column_of(w: Window) -> Expr | None:
+    """Where a window of an accumulator stands when all pages stand side by side, if it lies in one page at its full height."""
+    if not forms.packs_columns(w.of):
+        return None
+    shape = _static(w.of)
+    if forms.pages(w.box) > 1 or w.box[-2] != shape[-2] or const_int(w.offsets[-2]) != 0:
+        return None
+    number = row_of((*w.offsets[:-2], index(0)), (*w.of.shape[:-2], index(1)))
+    return Binary("add", Binary("mul", number, index(shape[-1])), w.offsets[-1])
+
+
+def _static(t: TileType) -> forms.Shape:
+    shape = t.static_shape
+    assert shape is not None, "the encoder refuses dynamic tiles"
+    return shape
