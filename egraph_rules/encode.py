@@ -15,6 +15,7 @@ from egraph_rules.engine import Commands
 from egraph_rules.entries import Encoded
 from egraph_rules.loads import ViewEntry, flat_view
 from egraph_rules.tables import Handover, StoreEntry
+from egraph_rules.transposes import swap
 from egraph_rules.values import Values
 from pypto_ir.expr import Expr, Var, const_int, index
 from pypto_ir.ops.registry import Trait, find_op, type_of
@@ -207,6 +208,15 @@ class _Encoder:
             c.set("store-pages-in", number, self.out.tables.views.number(entry.view))
         if entry.view is not None and (run or source.type.memory is Memory.ACC):
             c.set("store-in", number, self.out.tables.views.number(entry.view))
+        moved = self.values.transposes.swapped.get(source.name)
+        if moved is not None and _by_pages(call, source.type, target.type, window) and moved[2][1] < source.type.rank - 1:
+            # pages of what was transposed go along the axes that the transpose puts them on
+            op, given, axes = moved
+            assert isinstance(given.type, TileType)
+            order = swap(tuple(range(given.type.rank)), axes)
+            self.out.tables.stores.items.append(StoreEntry(call, name, given.type, order=order))
+            c.set("moved-store", number, op, number + 1)
+            c.fact("store-pages", number + 1)
         if boxes and all(_starts_a_block(source.type, box.first) for box in boxes):
             c.fact("store-boxes", number)
         if len(call.args) == 3 and source.type.rank == target.type.rank == 2:

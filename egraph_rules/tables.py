@@ -40,18 +40,21 @@ class OpEntry:
 
 @dataclass(frozen=True, slots=True)
 class LoadEntry:
-    """A load as the author wrote it, its result type, and the buffer versions that it reads."""
+    """A load as the author wrote it, its result type, and the buffer versions that it reads. `order` is given where the axes of the tile
+    are in another order than those of the window: axis k of the tile is axis order[k] of the window."""
 
     call: Call
     type: TileType
     reads: Versions
+    order: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class StoreEntry:
     """A store statement: `name` is the result (None for a bare statement), `window` the box operand that the flat form needs (None
     where it needs none), `refusal` why there is no box, and `boxes` the several that its rows fill then (empty where they are unknown).
-    Where what is stored is one run of rows of the target's 2-D `view`, it may be written through that (None: there is none)."""
+    Where what is stored is one run of rows of the target's 2-D `view`, it may be written through that (None: there is none). `order` is
+    given where axis k of the tile goes along another axis of the target, counted from its tile's first."""
 
     call: Call
     name: str | None
@@ -60,6 +63,7 @@ class StoreEntry:
     refusal: str | None = None
     view: ViewEntry | None = None
     boxes: tuple[RowBox, ...] = ()
+    order: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

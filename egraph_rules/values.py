@@ -18,6 +18,7 @@ from egraph_rules.entries import Encoded
 from egraph_rules.loads import boxed, cell, flat_view, natural
 from egraph_rules.narrowed import partly_written
 from egraph_rules.tables import FillEntry, LeafEntry, LoadEntry
+from egraph_rules.transposes import Transposes
 from egraph_rules.windows import Window, Windows
 from pypto_ir.dtypes import DType
 from pypto_ir.expr import Expr, MakeTuple, Var, const_int
@@ -37,6 +38,9 @@ class Values(Windows):
         super().__init__(out, commands, versions)
         #: values that come from ops on pages, which may have no flat form but one that is put together
         self.by_pages: set[str] = set()
+        #: the entries of loads, by the names of what they load
+        self.loaded: dict[str, int] = {}
+        self.transposes = Transposes(self)
         #: accumulators whose rows lie as some product of fewer rows leaves them
         self.partly = partly_written(out.function)
 
@@ -156,7 +160,7 @@ class Values(Windows):
 
     def load(self, var: Var, call: Call) -> None:
         assert isinstance(var.type, TileType)
-        number = self.tables.loads.number(LoadEntry(call, var.type, self.versions.of(call.args[0])))
+        number = self.loaded[var.name] = self.tables.loads.number(LoadEntry(call, var.type, self.versions.of(call.args[0])))
         c = self.commands
         self.define(var, c.call("Load", number))
         if self.once("load", number):
@@ -197,6 +201,8 @@ class Values(Windows):
                 role = op.operands[min(i, len(op.operands) - 1)].role
                 term = c.call(_ROLE_NODES.get(role, "Data"), self.value(e.name), term)
         self.define(var, c.call("Op", number, term))
+        if op.name == "tile.transpose" and self.plain(var, call):
+            self.transposes.transpose(number, var, call)
         if self.low_rank(var, call) or (op.trait is Trait.WHOLE and self.all_valid(var, call)):
             c.fact("plain", self.value(var.name))
         if not self.once("op", number):

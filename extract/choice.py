@@ -258,7 +258,7 @@ class _Search:
                 return UnknownType(), self.call(Call("tile.store", (operands[0], *entry.call.args[1:]), entry.call.kwargs))
             case "StoreEach":
                 entry = tables.stores[node.data[0]]
-                pages = store_pages(entry.call, entry.tile, node.data[1])
+                pages = store_pages(entry, node.data[1])
                 one = Call("tile.store", (operands[0], MakeTuple(pages[0][0]), entry.call.args[2]), entry.call.kwargs)
                 return UnknownType(), self.call(one) * len(pages)
             case "StoreBoxes":

@@ -242,9 +242,9 @@ class _Emitter:
     def store(self, s: Assign | Eval) -> None:
         at = self.at
         number = self.encoded.stores[id(s)]
-        entry = self.graph.tables.stores[number]
         write = at.serving(self.graph.writes[number])
         node = at.node(write)
+        entry = self.graph.tables.stores[node.data[0]]
         call = entry.call
         if node.name in ("StoreIn2", "StoreInEach"):
             self.store_in_view(s, call, write, node)
@@ -256,7 +256,7 @@ class _Emitter:
         else:
             target = call.args[2]
             boxes = entry.boxes if node.name == "StoreBoxes" else None
-            pages = [(b.offsets, b.window) for b in boxes] if boxes else store_pages(call, entry.tile, node.data[1])
+            pages = [(b.offsets, b.window) for b in boxes] if boxes else store_pages(entry, node.data[1])
             operand = at.operand(write, node.children[0])
             for page, (offsets, window) in enumerate(pages):
                 source = self.band(operand, boxes[page]) if boxes else at.page(operand, page)

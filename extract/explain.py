@@ -164,7 +164,10 @@ def _advice(op: str) -> str:
                 "dimension below the outermost partial one in full, one contiguous page per iteration"
             )
         case "tile.transpose":
-            return "reshape the tile so the transposed axes are the last two of a rank-2 tile"
+            return (
+                "rows that change places must be fully valid and whole 32-byte blocks; reshape the tile so the transposed axes are the last "
+                "two of a rank-2 tile"
+            )
     declared = find_op(op)
     if declared is not None and declared.shape is ShapeRule.COL_REDUCE:
         return "axis 0 is reduced: it needs pages of whole 32-byte blocks; pad them, or reshape the tile to [pages, cells of a page] first"

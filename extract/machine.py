@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from egraph_rules import forms, loads
 from egraph_rules.graph import ENode, Graph
-from egraph_rules.tables import FillEntry, Hole, OpEntry
+from egraph_rules.tables import FillEntry, Hole, OpEntry, StoreEntry
 from pypto_ir.expr import Expr, MakeTuple, Var, const_int, index
 from pypto_ir.linear import normalize
 from pypto_ir.ops.registry import Role, find_op, type_of
@@ -118,7 +118,8 @@ def page_call(graph: Graph, node: ENode, number: int, operands: tuple[Expr, ...]
             asked = tuple(e for e in entry.template[1:] if not isinstance(e, Hole))
             return typed(Call(entry.op, (operands[0], tuple_of(*shape), at, *asked), entry.kwargs, entry.attrs))
         case "LoadEach":
-            return load_page(tables.loads[node.data[0]].call, tables.loads[node.data[0]].type, number)
+            load = tables.loads[node.data[0]]
+            return load_page(load.call, load.type, number, load.order)
         case "LoadInEach":
             load = tables.loads[node.data[0]]
             page, made = load_page(load.call, load.type, number)
@@ -139,16 +140,27 @@ def _unbound(t: TileType) -> TileType:
     return replace(t, memref=None)
 
 
-def load_page(call: Call, t: TileType, number: int) -> tuple[Call, Type]:
-    """The load of one page: its offsets, a window of one page, and the valid region of a page."""
+def load_page(call: Call, t: TileType, number: int, order: tuple[int, ...] = ()) -> tuple[Call, Type]:
+    """The load of one page: its offsets, a window of one page, and the valid region of a page. Axis k of the tile is axis order[k] of
+    the window, k where no order is given."""
     offsets, window, valid = (tuple_items(call.args[i]) for i in (1, 2, 3))
     assert offsets is not None and window is not None and valid is not None
-    lead = len(window) - 2
-    at = forms.unravel(number, tuple(_extent(d) for d in window[:lead]))
-    moved = (*(add_index(o, index(i)) for o, i in zip(offsets[:lead], at, strict=True)), *offsets[lead:])
-    ones = tuple(index(1) for _ in range(lead))
-    args = (call.args[0], MakeTuple(moved), MakeTuple((*ones, *window[lead:])), MakeTuple((*ones, *valid[lead:])))
+    lead, order = len(window) - 2, order or tuple(range(len(window)))
+    at = forms.unravel(number, tuple(_extent(window[axis]) for axis in order[:lead]))
+    moved = _moved(offsets, order, at)
+    args = (call.args[0], MakeTuple(moved), *(MakeTuple(_page_extents(d, order[lead:])) for d in (window, valid)))
     return Call(call.op, args, call.kwargs, call.attrs), forms.page_type(t)
+
+
+def _moved(offsets: Dims, axes: tuple[int, ...], at: tuple[int, ...]) -> Dims:
+    """Offsets moved by at[k] along axis axes[k]."""
+    steps = dict(zip(axes, at, strict=False))
+    return tuple(add_index(o, index(steps.get(axis, 0))) for axis, o in enumerate(offsets))
+
+
+def _page_extents(extents: Dims, axes: tuple[int, ...]) -> Dims:
+    """The extents along the axes of a page, 1 along all others."""
+    return tuple(e if axis in axes else index(1) for axis, e in enumerate(extents))
 
 
 def load_in(call: Call, view: Expr, t: TileType) -> Call:
@@ -177,21 +189,18 @@ def columns_of_page(packed: TileType, pages: int, number: int) -> tuple[forms.Sh
     return (shape[0], cols), tuple_of(0, number * cols)
 
 
-def store_pages(call: Call, t: TileType, shape: forms.Shape) -> list[tuple[Dims, Dims | None]]:
-    """Offsets and window of the store of every page of a tile of `shape`; `t` is the type of what the author stores. Pages of a tile that
-    goes into a 2-D tensor are bands of rows and need no window."""
-    offsets = tuple_items(call.args[1])
+def store_pages(entry: StoreEntry, shape: forms.Shape) -> list[tuple[Dims, Dims | None]]:
+    """Offsets and window of the store of every page of a tile of `shape`. Pages of a tile that goes into a 2-D tensor are bands of rows
+    and need no window."""
+    offsets, t = tuple_items(entry.call.args[1]), entry.tile
     assert offsets is not None
     if t.rank == 2:
         return [((add_index(offsets[0], index(b * shape[-2])), offsets[1]), None) for b in range(forms.pages(shape))]
-    lead = len(offsets) - 2
-    window = (*(index(1) for _ in range(lead)), *t.valid[-2:])
-    result: list[tuple[Dims, Dims | None]] = []
-    for number in range(forms.pages(shape)):
-        at = (*(0 for _ in range(len(offsets) - len(shape))), *forms.unravel(number, shape[:-2]))
-        moved = tuple(add_index(o, index(i)) for o, i in zip(offsets[:lead], at, strict=True))
-        result.append(((*moved, *offsets[lead:]), window))
-    return result
+    first = len(offsets) - len(shape)
+    axes = tuple(first + axis for axis in entry.order or range(len(shape)))
+    cells = dict(zip(axes[-2:], t.valid[-2:], strict=True))
+    window = tuple(cells.get(axis, index(1)) for axis in range(len(offsets)))
+    return [(_moved(offsets, axes, forms.unravel(number, shape[:-2])), window) for number in range(forms.pages(shape))]
 
 
 def band_call(tile: Expr, box: RowBox) -> tuple[Call, Type]:

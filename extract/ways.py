@@ -54,7 +54,7 @@ _EACH = {
     "One": "its only page is the flat tile {type}",
     "RowsOf": "its pages are windows of rows of the flat tile: {count} of {type}",
     "PiecesOf": "its pages are windows of the flat tile, several rows apart: {count} of {type}",
-    "Pick": "its pages are some pages of another tile: {count} of {type}",
+    "Pick": "its pages are some pages of another tile, or in another order: {count} of {type}",
     "ColsOf": "its pages are windows of columns of the packed tile: {count} of {type}",
     "WithPages": "its pages taken from the target and from what is written into it: {count} of {type}",
     "Spread": "its pages repeated for the batch of the result: {count} of {type}",

@@ -1,7 +1,7 @@
 """Every rewrite rule, found by its name, over generated programs: all that it gives is equal, and it matters.
 
-The programs of a rule are in `flat_programs`, `page_programs`, `product_programs` and `window_programs`, those on
-which it must not fire in `near_misses`, `product_near_misses` and `window_programs`.
+The programs of a rule are in `flat_programs`, `page_programs`, `product_programs`, `transpose_programs` and `window_programs`, those on
+which it must not fire in `near_misses`, `product_near_misses`, `transpose_programs` and `window_programs`.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import flat_programs
 import page_programs
 import product_programs
 import pytest
+import transpose_programs
 import window_programs
 from alternatives import TARGET, Alternatives, alternatives, assert_all_equal
 from building import program
@@ -29,9 +30,9 @@ from pypto_ir.ops.registry import Role, all_ops
 from pypto_ir.stmt import Function
 from pypto_ir.verify import verify_program
 
-PROGRAMS = {**flat_programs.PROGRAMS, **page_programs.PROGRAMS, **product_programs.PROGRAMS, **window_programs.PROGRAMS}
+PROGRAMS = {**flat_programs.PROGRAMS, **page_programs.PROGRAMS, **product_programs.PROGRAMS, **transpose_programs.PROGRAMS, **window_programs.PROGRAMS}
 NAMES = [r.name for r in rules()]
-NEAR_MISSES = {**TILE_NEAR_MISSES, **PRODUCT_NEAR_MISSES, **window_programs.NEAR_MISSES}
+NEAR_MISSES = {**TILE_NEAR_MISSES, **PRODUCT_NEAR_MISSES, **transpose_programs.NEAR_MISSES, **window_programs.NEAR_MISSES}
 
 #: rules that change no emitted program, and why they are there; without them the e-graph is larger
 COMPACTING = {

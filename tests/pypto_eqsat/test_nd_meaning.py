@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from helpers import incore, let, load, lowered, ops, out, refused, ret, shapes, store, tensor
+from helpers import calls, incore, ints, let, load, lowered, ops, out, refused, ret, shapes, store, tensor
 
 from pypto_ir.stmt import Program
 
@@ -52,3 +52,87 @@ def test_valid_pages_alone_are_reduced(valid: list[int]) -> None:
 )
 def test_reduction_without_a_2d_form_says_why(shape: list[int], valid: list[int] | None, code: str, words: str) -> None:
     assert {d.code for d in refused(reduced("col_sum", shape, valid), words).diagnostics} == {code}
+
+
+# transposes
+
+
+def transposed(shape: list[int], axes: tuple[int, int], before: str | None = None, after: str | None = None) -> Program:
+    """A tile loaded, transposed and stored, perhaps with an op on either side."""
+    result = list(shape)
+    a, b = axes
+    result[a], result[b] = result[b], result[a]
+    body, last = [load("t", "x", [0] * len(shape), shape)], "t"
+    for name, op in (("b", before), ("y", "transpose"), ("z", after)):
+        if op is not None:
+            body.append(let(name, f"tile.{op}", last, *(axes if op == "transpose" else ())))
+            last = name
+    return incore([tensor("x", *shape), out("out_0", *result)], [*body, store("o", last, [0] * len(shape), "out_0"), ret("o")])
+
+
+@pytest.mark.parametrize(
+    ("shape", "axes"), [([1, 3, 8], (0, 1)), ([2, 1, 4, 8], (1, 2)), ([2, 1, 1, 8], (0, 2)), ([4, 1, 8], (0, 1))], ids=str
+)
+def test_moving_an_axis_of_one_is_a_view(shape: list[int], axes: tuple[int, int]) -> None:
+    assert ops(lowered(transposed(shape, axes, "exp", "neg"), dearer=True)) == ["load", "exp", "neg", "store"]
+
+
+def test_swapped_batch_axes_are_loaded_or_stored_in_another_order() -> None:
+    stored = lowered(transposed([2, 3, 4, 8], (0, 1), before="exp"), dearer=True, without_rules=frozenset({"pages.moved"}))
+    assert [ints(c, 1) for c in calls(stored, "tile.store")] == [[j, i, 0, 0] for i in range(2) for j in range(3)]
+    loaded = lowered(transposed([2, 3, 4, 8], (0, 1), after="exp"), dearer=True, without_rules=frozenset({"pages.moved"}))
+    assert [ints(c, 1) for c in calls(loaded, "tile.load")] == [[i, j, 0, 0] for j in range(3) for i in range(2)]
+
+
+def test_rows_of_all_pages_are_a_page_of_the_load_or_a_box_of_the_store() -> None:
+    loaded = lowered(transposed([2, 3, 8], (0, 1), after="exp"), dearer=True, without_rules=frozenset({"transpose.seen"}))
+    assert [(ints(c, 1), ints(c, 2)) for c in calls(loaded, "tile.load")] == [([0, i, 0], [2, 1, 8]) for i in range(3)]
+    stored = lowered(transposed([2, 3, 8], (0, 1), before="exp"), dearer=True, without_rules=frozenset({"transpose.seen"}))
+    assert [(ints(c, 1), ints(c, 3)) for c in calls(stored, "tile.store")] == [([0, b, 0], [3, 1, 8]) for b in range(2)]
+
+
+@pytest.mark.parametrize(
+    ("shape", "axes"),
+    [([2, 3, 8], (0, 1)), ([2, 3, 4, 8], (0, 2)), ([2, 2, 2, 3, 8], (1, 3)), ([8, 3, 8], (0, 2)), ([2, 8, 3, 8], (-1, 1))],
+    ids=str,
+)
+def test_any_two_axes_change_places_between_two_ops(shape: list[int], axes: tuple[int, int]) -> None:
+    assert ops(lowered(transposed(shape, axes, "exp", "neg"), dearer=True)).count("neg") >= 1
+
+
+@pytest.mark.parametrize(("shape", "axes"), [([2, 3, 8], (1, 2)), ([2, 3, 8], (0, 1)), ([16, 8], (0, 1))], ids=str)
+def test_transpose_of_a_transpose_is_the_tile(shape: list[int], axes: tuple[int, int]) -> None:
+    zeros = [0] * len(shape)
+    before = incore(
+        [tensor("x", *shape), out("out_0", *shape)],
+        [
+            load("t", "x", zeros, shape),
+            let("y", "tile.transpose", "t", *axes),
+            let("z", "tile.transpose", "y", *axes[::-1]),
+            store("o", "z", zeros, "out_0"),
+            ret("o"),
+        ],
+    )
+    assert ops(lowered(before, dearer=True)) == ["load", "store"]
+
+
+def test_transposed_load_is_not_read_again_after_a_store_to_its_buffer() -> None:
+    before = incore(
+        [tensor("io", 2, 3, 8, direction="InOut"), tensor("w", 2, 3, 8), out("out_0", 3, 2, 8)],
+        [
+            load("t", "io", [0, 0, 0], [2, 3, 8]),
+            load("u", "w", [0, 0, 0], [2, 3, 8]),
+            store("io_1", "u", [0, 0, 0], "io"),
+            let("y", "tile.transpose", "t", 0, 1),
+            let("z", "tile.exp", "y"),
+            store("o", "z", [0, 0, 0], "out_0"),
+            ret("io_1", "o"),
+        ],
+    )
+    after = lowered(before, dearer=True)
+    order = [c.args[0].name if c.op == "tile.load" else c.op for c in calls(after) if c.op in ("tile.load", "tile.store")]  # type: ignore[union-attr]
+    assert "io" not in order[order.index("tile.store") :]
+
+
+def test_rows_that_are_no_whole_block_do_not_change_places() -> None:
+    assert {d.code for d in refused(transposed([2, 3, 3], (0, 1), "exp", "neg"), "32-byte blocks").diagnostics} == {"L104"}
