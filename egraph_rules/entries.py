@@ -108,19 +108,21 @@ class Entries:
         create = Call("tile.create", (), (("dtype", t.dtype.value), ("target_memory", (t.memory or Memory.VEC).value)))
         return self.tables.fills.number(FillEntry(create, TileType(t.shape, t.dtype, t.memory), identity))
 
-    def scratch(self, number: int, call: Call, var: Var) -> None:
-        """A transpose of the last two axes on a 2-D tile with its scratch: the entry of the op, and a create for the scratch."""
+    def scratch(self, number: int, kind: int, call: Call, var: Var) -> None:
+        """A transpose of the last two axes on a 2-D tile with its scratch: the entry of the op, and a create for the scratch, for operands
+        of a kind. The entry alone does not tell which axes are the last two, nor what the scratch holds."""
         entry = self.tables.ops[number]
         source = call.args[0].type  # type: ignore[union-attr]
         assert isinstance(source, TileType)
         axes = {a % source.rank for a in map(const_int, call.args[1:3]) if a is not None}
-        if axes != {source.rank - 1, source.rank - 2} or (source.rank == 2 and len(call.args) > 3):
+        last = axes == {source.rank - 1, source.rank - 2} and (source.rank > 2 or len(call.args) == 3)
+        if not last or not self.once(f"scratch of {kind}", number):
             return
         ends = call.args[1:3] if source.rank == 2 else (index(0), index(1))
         memref = entry.memref if source.rank == 2 else None
         wide = OpEntry(entry.op, (Hole(0), *ends, Hole(1)), entry.kwargs, entry.attrs, entry.reads, memref)
-        self.commands.set("scratch-form", number, self.tables.ops.number(wide))
-        self.commands.set("scratch-id", number, self.buffer(source, f"{var.name}_tmp"))
+        self.commands.set("scratch-form", number, kind, self.tables.ops.number(wide))
+        self.commands.set("scratch-of", number, kind, self.buffer(source, f"{var.name}_tmp"))
 
 
 def _shifted(template: tuple[Expr | Hole, ...]) -> tuple[Expr | Hole, ...]:

@@ -100,8 +100,7 @@ class Transposes:
         result = infer_call(call)
         assert isinstance(result, TileType)
         entry = self.tables.ops.number(OpEntry(call.op, (Hole(0), *ends)))
-        if self.values.once("transposed", entry):
-            self.values.scratch(entry, call, Var(name, result))
+        self.values.scratch(entry, self.values.kind(t), call, Var(name, result))
         self.state(entry, t, axes, name)
         return entry, result
 

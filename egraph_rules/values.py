@@ -201,8 +201,10 @@ class Values(Windows):
                 role = op.operands[min(i, len(op.operands) - 1)].role
                 term = c.call(_ROLE_NODES.get(role, "Data"), self.value(e.name), term)
         self.define(var, c.call("Op", number, term))
-        if op.name == "tile.transpose" and self.plain(var, call):
-            self.transposes.transpose(number, var, call)
+        if op.name == "tile.transpose":
+            self.scratch(number, self.kind(_tile_of(call, 0)), call, var)
+            if self.plain(var, call):
+                self.transposes.transpose(number, var, call)
         if self.low_rank(var, call) or (op.trait is Trait.WHOLE and self.all_valid(var, call)):
             c.fact("plain", self.value(var.name))
         if not self.once("op", number):
@@ -222,8 +224,6 @@ class Values(Windows):
             c.fact("narrows", number)
         if op.page_op is not None:
             self.paged(number, op.page_op, var)
-        if op.name == "tile.transpose":
-            self.scratch(number, call, var)
 
     def low_rank(self, var: Var, call: Call) -> bool:
         """A 2-D op of 2-D tiles is its own machine form, whatever it does; a transpose is one only with its scratch tile."""

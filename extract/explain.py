@@ -165,8 +165,8 @@ def _advice(op: str) -> str:
             )
         case "tile.transpose":
             return (
-                "rows that change places must be fully valid and whole 32-byte blocks; reshape the tile so the transposed axes are the last "
-                "two of a rank-2 tile"
+                "rows that change places must be fully valid and whole 32-byte blocks; "
+                "reshape the tile so the transposed axes are the last two of a rank-2 tile"
             )
     declared = find_op(op)
     if declared is not None and declared.shape is ShapeRule.COL_REDUCE:

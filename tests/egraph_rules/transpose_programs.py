@@ -38,7 +38,7 @@ def seen(d: Draw) -> Function:
     """A batch axis and the rows change their places, or two axes with axes of 1 around them do."""
     rows, cols = d.random.choice((2, 3)), d.random.choice((16, 32))
     shape, axes = d.random.choice(
-        (((2, rows, cols), (0, 1)), ((1, 16, cols), (0, 2)), ((2, 1, rows, cols), (0, 2)), ((2, rows, 1, cols), (0, 1)))
+        (((2, rows, cols), (0, 1)), ((1, 16, cols), (0, 2)), ((2, 1, rows, cols), (0, 2)), ((1, 2, rows, cols), (1, 2)))
     )
     return _between(d, shape, axes)
 
@@ -128,7 +128,7 @@ NEAR_MISSES: dict[str, tuple[Make, ...]] = {
     "transpose.order": (_swapped((2, 3, 1), (0, 1)), _swapped((1, 4, 8), (0, 1), (1, 3, 8))),
     "transpose.seen": (_swapped((2, 4, 8), (1, 2)), _swapped((2, 4, 8), (0, 1), (1, 4, 8)), _boxed),
     "transpose.three": (_swapped((2, 4, 8), (1, 2)), _swapped((2, 4, 8), (0, 2), (1, 4, 8))),
-    "pages.moved": (_swapped((2, 3, 8), (0, 1)), _swapped((2, 2, 4, 8), (0, 1), (1, 2, 4, 8))),
+    "pages.moved": (_swapped((2, 4, 8), (1, 2)), _swapped((2, 2, 4, 8), (0, 1), (1, 2, 4, 8))),
     "transpose.load": (_written_between, _swapped((2, 4, 8), (0, 1), (1, 4, 8)), _swapped((2, 4, 8), (0, 2))),
     "store.transpose": (_swapped((2, 4, 8), (1, 2)), _swapped((2, 4, 8), (0, 1), (1, 4, 8))),
 }

@@ -136,3 +136,27 @@ def test_transposed_load_is_not_read_again_after_a_store_to_its_buffer() -> None
 
 def test_rows_that_are_no_whole_block_do_not_change_places() -> None:
     assert {d.code for d in refused(transposed([2, 3, 3], (0, 1), "exp", "neg"), "32-byte blocks").diagnostics} == {"L104"}
+
+
+def test_transposes_of_other_ranks_and_dtypes_share_nothing_but_their_axes() -> None:
+    """Axes 0 and 1 are the last two of a matrix, and whole rows of three axes; each scratch has the dtype of its tile."""
+    sources = [tensor("x", 16, 16), tensor("y", 2, 3, 16), tensor("w", 16, 16, dtype="FP16")]
+    before = incore(
+        [*sources, out("a", 16, 16), out("b", 3, 2, 16), out("c", 16, 16, dtype="FP16")],
+        [
+            load("x0", "x", [0, 0], [16, 16]),
+            let("x1", "tile.transpose", "x0", 0, 1),
+            store("a1", "x1", [0, 0], "a"),
+            load("y0", "y", [0, 0, 0], [2, 3, 16]),
+            let("y1", "tile.transpose", "y0", 0, 1),
+            let("y2", "tile.exp", "y1"),
+            store("b1", "y2", [0, 0, 0], "b"),
+            load("w0", "w", [0, 0], [16, 16]),
+            let("w1", "tile.transpose", "w0", 0, 1),
+            store("c1", "w1", [0, 0], "c"),
+            ret("a1", "b1", "c1"),
+        ],
+    )
+    after = lowered(before, dearer=True)
+    assert [str(dict(c.kwargs)["dtype"]) for c in calls(after, "tile.create")] == ["FP32", "FP16"]
+    assert ops(after).count("transpose") == 2
