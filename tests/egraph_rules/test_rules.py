@@ -30,7 +30,13 @@ from pypto_ir.ops.registry import Role, all_ops
 from pypto_ir.stmt import Function
 from pypto_ir.verify import verify_program
 
-PROGRAMS = {**flat_programs.PROGRAMS, **page_programs.PROGRAMS, **product_programs.PROGRAMS, **transpose_programs.PROGRAMS, **window_programs.PROGRAMS}
+PROGRAMS = {
+    **flat_programs.PROGRAMS,
+    **page_programs.PROGRAMS,
+    **product_programs.PROGRAMS,
+    **transpose_programs.PROGRAMS,
+    **window_programs.PROGRAMS,
+}
 NAMES = [r.name for r in rules()]
 NEAR_MISSES = {**TILE_NEAR_MISSES, **PRODUCT_NEAR_MISSES, **transpose_programs.NEAR_MISSES, **window_programs.NEAR_MISSES}
 
