@@ -11,9 +11,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from pypto_ir.expr import Expr, Var
+from pypto_ir.expr import Expr, MakeTuple, Var
 from pypto_ir.linear import all_provably_equal
-from pypto_ir.ops.registry import type_of
+from pypto_ir.ops.registry import OpError, type_of
+from pypto_ir.ops.rules import infer_call
 from pypto_ir.ops.tensors import packed_strides
 from pypto_ir.regions import add_index, collapse_contiguous, merged_valid, mul_index
 from pypto_ir.stmt import Call, tuple_items
@@ -68,3 +69,20 @@ def row_of(offsets: Dims, extents: Dims) -> Expr:
     for extent, offset in zip(extents[1:-1], offsets[1:-1], strict=True):
         row = add_index(mul_index(row, extent), offset)
     return row
+
+
+def load_of_window(load: Call, cut: Call, t: TileType) -> Call | None:
+    """The load of what a plain window of a fully valid load holds: rows 16 to 31 of load(x [64, 64], [0, 8], [32, 32]) are
+    load(x, [16, 8], [16, 32]). None where that is a tile of another type than the window's `t`."""
+    offsets, window = tuple_items(load.args[1]), tuple_items(load.args[2])
+    at, extents = tuple_items(cut.args[2]), tuple_items(cut.args[1])
+    if offsets is None or window is None or at is None or extents is None or not len(offsets) == len(window) == len(at) == len(extents):
+        return None
+    if load.kwarg("clamp"):
+        return None
+    moved = MakeTuple(tuple(map(add_index, offsets, at)))
+    call = Call(load.op, (load.args[0], moved, MakeTuple(extents), MakeTuple(extents)), load.kwargs, load.attrs)
+    try:
+        return call if infer_call(call) == t else None
+    except OpError:
+        return None

@@ -15,7 +15,7 @@ from egraph_rules import forms
 from egraph_rules.buffers import Versions
 from egraph_rules.engine import Commands
 from egraph_rules.entries import Encoded
-from egraph_rules.loads import boxed, cell, flat_view, natural
+from egraph_rules.loads import boxed, cell, flat_view, load_of_window, natural
 from egraph_rules.narrowed import partly_written
 from egraph_rules.tables import FillEntry, LeafEntry, LoadEntry
 from egraph_rules.transposes import Transposes
@@ -125,6 +125,8 @@ class Values(Windows):
     def term(self, var: Var, value: Var | Call) -> None:
         if isinstance(value, Var):
             self.define(var, self.value(value.name))
+            if value.name in self.loaded:
+                self.loaded[var.name] = self.loaded[value.name]
             return
         op = find_op(value.op)
         assert op is not None and isinstance(var.type, TileType)
@@ -160,12 +162,16 @@ class Values(Windows):
 
     def load(self, var: Var, call: Call) -> None:
         assert isinstance(var.type, TileType)
-        number = self.loaded[var.name] = self.tables.loads.number(LoadEntry(call, var.type, self.versions.of(call.args[0])))
-        c = self.commands
-        self.define(var, c.call("Load", number))
+        number = self.loaded[var.name] = self.load_entry(LoadEntry(call, var.type, self.versions.of(call.args[0])))
+        self.define(var, self.commands.call("Load", number))
+
+    def load_entry(self, entry: LoadEntry) -> int:
+        """The table number of a load; what rules are told of it is stated once."""
+        number = self.tables.loads.number(entry)
         if self.once("load", number):
-            c.set("load-shape", number, forms.collapsed(_static(var.type)))
-            self.source(number, call, var.type)
+            self.commands.set("load-shape", number, forms.collapsed(_static(entry.type)))
+            self.source(number, entry.call, entry.type)
+        return number
 
     def source(self, number: int, call: Call, t: TileType) -> None:
         """How a load reads its tensor: as it stands, in a 2-D view, or page by page only."""
@@ -294,6 +300,17 @@ class Values(Windows):
         plain = not call.kwargs and not call.attrs and not valid and var.type.memref is None
         if plain and self.once("plain-window", entry):
             c.fact("plain-window", entry)
+        if plain and len(call.args) == 3 and source.memref is None:
+            self.loaded_window(var, call)
+
+    def loaded_window(self, var: Var, call: Call) -> None:
+        """The load of what a window of a load holds, where there is one."""
+        number = self.loaded.get(getattr(call.args[0], "name", ""))
+        whole = None if number is None else self.tables.loads[number]
+        part = None if whole is None else load_of_window(whole.call, call, _static_type(var))
+        if whole is not None and part is not None:
+            entry = LoadEntry(part, _static_type(var), whole.reads)
+            self.commands.fact("loaded-window", self.value(var.name), self.load_entry(entry))
 
 
 _ROLE_NODES = {Role.ROW_SCALAR: "RowScalar", Role.COL_VECTOR: "ColVector", Role.SCRATCH: "Scratch"}

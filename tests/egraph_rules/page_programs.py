@@ -189,6 +189,18 @@ def pack(d: Draw) -> Function:
     return b.function()
 
 
+def slice_load(d: Draw) -> Function:
+    """Windows of loads, of rank 2 and more, at constants and at scalars."""
+    b, shape = Build(), d.page() if d.number % 4 == 3 else d.shape()
+    source = b.tensor("src", tuple(n + 2 for n in shape), d.dtype())
+    x = b.read("x", source, shape, at=tuple(d.random.randint(0, 2) for _ in shape))
+    window = tuple(max(1, n - d.random.randint(0, 1)) for n in shape[:-2])
+    extents = (*window, shape[-2] // 2, shape[-1])
+    row = b.scalar("r", 0, shape[-2] // 2) if d.number % 3 == 0 else shape[-2] // 2
+    b.out(d.pointwise(b, "z", b.let("y", "tile.slice", x, extents, (*(0 for _ in window), row, 0))))
+    return b.function()
+
+
 def slice_slice(d: Draw) -> Function:
     """Windows of windows, at constants and at scalars."""
     b = Build()
@@ -202,7 +214,7 @@ def slice_slice(d: Draw) -> Function:
 
 def slice_whole(d: Draw) -> Function:
     b, shape = Build(), d.page()
-    x = b.load("x", shape, dtype=d.dtype())
+    x = d.pointwise(b, "x", b.load("w", shape, dtype=d.dtype()))
     b.out(d.pointwise(b, "z", b.let("y", "tile.slice", x, shape, (0, 0))))
     return b.function()
 
@@ -246,6 +258,7 @@ PROGRAMS: dict[str, Generator] = {
     "pages.assemble": assemble,
     "flat.pack": pack,
     "slice.slice": slice_slice,
+    "slice.load": slice_load,
     "slice.whole": slice_whole,
     "slice.assemble": slice_assemble,
     "assemble.whole": assemble_whole,
