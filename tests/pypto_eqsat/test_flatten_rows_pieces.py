@@ -120,12 +120,13 @@ def written(source: list[int], at: list[int | str], shape: tuple[int, ...] = (4,
 
 
 def read(window: list[int], at: list[int | str], *more: list[int], shape: tuple[int, ...] = (4, 8, 16), dtype: str = "FP32") -> Program:
-    """A window of a tile, doubled."""
+    """A window of a computed tile, doubled."""
     kept = [n for i, n in enumerate(window) if not more or i not in more[-1]]
     return incore(
         [tensor("x", *shape, dtype=dtype), scalar("k", range=(0, 2)), out("out_0", *kept, dtype=dtype)],
         [
-            load("t", "x", [0] * len(shape), shape),
+            load("w", "x", [0] * len(shape), shape),
+            let("t", "tile.neg", "w"),
             let("y", "tile.slice", "t", window, at, *more),
             let("z", "tile.add", "y", "y"),
             store("o", "z", [0] * len(kept), "out_0"),
