@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 from building import Build, Shape
 from product_programs import matrix
 
 from pypto_ir.dtypes import DType
-from pypto_ir.expr import Binary, Const
-from pypto_ir.stmt import Function
+from pypto_ir.expr import Binary, Const, Var, index
+from pypto_ir.stmt import Assign, Function
+from pypto_ir.types import MemRef, TileType
 
 FP16 = DType.FP16
 Make = Callable[[], Function]
@@ -52,6 +54,20 @@ def _other_pages() -> Function:
     acc = b.let("acc", "tile.create", (2, 16, 32), dtype="FP32", target_memory="Acc")
     left, right = matrix(b, "l", (4, 16, 16), FP16), matrix(b, "r", (4, 16, 16), FP16)
     seen = b.let("seen", "tile.reshape", acc, (4, 16, 16))
+    b.out(b.let("more", "tile.batch_matmul_acc", seen, left, right, True))
+    return b.function()
+
+
+def _fixed_address() -> Function:
+    """An accumulator at an address of the author's, of which the pages side by side would be another."""
+    b = Build()
+    left, right = matrix(b, "l", (2, 16, 16), FP16), matrix(b, "r", (2, 16, 16), FP16)
+    free = b.let("acc", "tile.create", (2, 1, 16, 16), dtype="FP32", target_memory="Acc")
+    made = b.blocks[0].pop()
+    assert isinstance(made, Assign) and isinstance(free.type, TileType)
+    acc = Var("acc", replace(free.type, memref=MemRef("l0c", offset=index(0), size=2048)))
+    b.put(replace(made, targets=(acc,)))
+    seen = b.let("seen", "tile.reshape", acc, (2, 16, 16))
     b.out(b.let("more", "tile.batch_matmul_acc", seen, left, right, True))
     return b.function()
 
@@ -176,7 +192,7 @@ NEAR_MISSES: dict[str, tuple[Make, ...]] = {
     "flat.pack.products": (_product((2, 16, 16), (2, 16, 24), (32, 24)),),
     "cols.create": (_accumulated((16, 24)), _accumulated((8, 16))),
     "cols.leaf": (_accumulated((16, 24)),),
-    "cols.reshape": (_other_pages,),
+    "cols.reshape": (_other_pages, _fixed_address),
     "cols.accumulate": (_accumulated((16, 24)), _accumulated((24, 16))),
     "cols.product": (_product((2, 16, 16), (2, 16, 24)), _product((2, 8, 16), (2, 16, 16))),
     "cols.slice": (_rows_of_pages,),

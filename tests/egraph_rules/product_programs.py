@@ -139,7 +139,8 @@ def reshape(d: Draw) -> Function:
 def started(d: Draw) -> Function:
     """A product that a second one adds to."""
     b, batch = Build(), d.batch()
-    left, right = factors(b, d, batch, d.random.choice((batch, ones(batch))))
+    page = d.random.choice(((16, 32, 48), (16, 16, 32), (32, 16, 16)))
+    left, right = factors(b, d, batch, d.random.choice((batch, ones(batch))), page)
     first = b.let("first", "tile.batch_matmul", left, right)
     b.out(b.let("second", "tile.batch_matmul_acc", first, left, right))
     return b.function()

@@ -5,9 +5,13 @@ from __future__ import annotations
 import pytest
 from building import Build
 from drawing import scratch_like
+from product_programs import matrix
 
 from egraph_rules.graph import MACHINE, saturated
-from pypto_ir.stmt import Function
+from pypto_ir.dtypes import DType
+from pypto_ir.expr import Var
+from pypto_ir.stmt import Function, Param
+from pypto_ir.types import Memory, dims, tile_type
 
 
 def batched(count: int) -> Function:
@@ -61,3 +65,27 @@ def test_reasons_are_recorded_with_the_value() -> None:
     graph = saturated(b.function())
     of = {name: graph.obstacles.get(graph.values[n], ()) for name, n in graph.encoded.numbers.items()}
     assert of["x"] == ("gaps",) and of["c"] == ("repeats",) and of["z"] == ()
+
+
+def test_nothing_but_accumulators_is_laid_out_in_columns() -> None:
+    b = Build()
+    left, right = matrix(b, "l", (2, 16, 32), DType.FP16), matrix(b, "r", (2, 32, 16), DType.FP16)
+    b.out(b.let("second", "tile.batch_matmul_acc", b.let("first", "tile.batch_matmul", left, right), left, right))
+    graph = saturated(b.function())
+    assert set(graph.columns) == {graph.encoded.numbers[name] for name in ("first", "second")}
+
+
+def test_a_tile_that_is_given_has_no_carrier() -> None:
+    """A parameter, which the caller lays out."""
+    b = Build()
+    acc, x = (Var(name, tile_type(dims(2, 16, 16), DType.FP32, memory)) for name, memory in (("acc", Memory.ACC), ("x", Memory.VEC)))
+    b.params += [Param(acc, "In"), Param(x, "In")]
+    left, right = matrix(b, "l", (2, 16, 16), DType.FP16), matrix(b, "r", (2, 16, 16), DType.FP16)
+    b.out(b.let("more", "tile.batch_matmul_acc", acc, left, right))
+    b.out(b.let("y", "tile.exp", x))
+    graph = saturated(b.function())
+    for name in ("acc", "x"):
+        number = graph.encoded.numbers[name]
+        made = [graph.classes.get(carriers[number], []) for carriers in (graph.flat, graph.families, graph.columns) if number in carriers]
+        assert not {n.name for nodes in made for n in nodes} & {"Leaf2", "LeafEach", "LeafCols"}
+        assert graph.obstacles[graph.values[number]] == ("given",)

@@ -76,6 +76,7 @@ def _of_rules(file: str, source: str) -> Iterator[Mutant]:
 
 
 _RULES = "tests/egraph_rules/test_rules.py"
+_CARRIERS = Stage(("tests/egraph_rules/test_carriers.py",))
 #: test_mutants.py is left out of what may notice: it states texts of rules
 _OF_RULES = ("test_rule_conditions", "test_shape_facts", "test_encode", "test_forms", "test_graph", "test_engine", "test_accumulators")
 
@@ -85,8 +86,9 @@ def _rule_stages(mutant: Mutant) -> tuple[Stage, ...]:
     near, every = Stage((_RULES,), ("does_not_fire",)), Stage((_RULES,), ("alternatives_equal",))
     found = rule(mutant.where)
     if found is None:
-        return others, near, every
+        return _CARRIERS, others, near, every
     return (
+        _CARRIERS,
         Stage((_RULES,), (f"does_not_fire_where_its_condition_fails[{found.name}-",)),
         Stage((_RULES,), (f"[{found.name}]",)),
         others,

@@ -1,0 +1,46 @@
+"""What the carriers of small programs hold: with one condition of a rule left out, some class has a node more; with one action left out,
+a node less."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from carrier_programs import PROGRAMS
+
+from egraph_rules.graph import Graph, saturated
+from pypto_ir.stmt import Function
+
+
+def nodes(graph: Graph, c: int | None) -> str:
+    """The names of the nodes of a class; `-` where nobody asked for it, `nothing` where it has none."""
+    if c is None:
+        return "-"
+    return " ".join(sorted(n.name for n in graph.classes.get(c, ()))) or "nothing"
+
+
+def held(function: Function) -> list[str]:
+    """Of each value the nodes of its flat form, its pages, and its pages side by side, and those of each store."""
+    graph = saturated(function)
+    found = []
+    for name, number in graph.encoded.numbers.items():
+        if name not in ("beside", "other"):
+            forms = [nodes(graph, carrier.get(number)) for carrier in (graph.flat, graph.families, graph.columns)]
+            while len(forms) > 1 and forms[-1] == "-":
+                forms.pop()
+            found.append(f"{name} = {' | '.join(forms)}")
+    return [*found, *(f"store = {nodes(graph, c)}" for _, c in sorted(graph.writes.items())[:-1])]
+
+
+#: program -> what stands in it, as `held` says it
+HELD: dict[str, list[str]] = json.loads(Path(__file__).with_name("carriers.json").read_text(encoding="utf-8"))
+
+
+def test_what_is_held_is_stated_of_every_program() -> None:
+    assert list(HELD) == list(PROGRAMS)
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_carriers_hold_what_is_stated_and_nothing_else(name: str) -> None:
+    assert held(PROGRAMS[name]()) == HELD[name]
