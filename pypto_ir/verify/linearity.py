@@ -40,6 +40,7 @@ from pypto_ir.stmt import (
     While,
     Yield,
     blocks,
+    tuple_items,
     value_exprs,
     walk,
 )
@@ -69,7 +70,7 @@ class Violation:
     reader_path: StmtPath
     reader: Stmt
     var: str
-    scratch: bool = False
+    scratch: bool
 
 
 def linearity(function: Function, path: StmtPath = ()) -> list[Diagnostic]:
@@ -92,9 +93,9 @@ def violations(function: Function, path: StmtPath = ()) -> list[Violation]:
     """
     statements = sum(1 for _ in walk(function.body))
     follow = _Walk(exact_work(function.body) > max(WORK, 8 * statements))
+    follow.note_writes(function.body)
     for param in function.params:
-        if isinstance(param.var.type, TileType):
-            follow.values[param.var.name] = follow.buffers.fresh(param.var.name, param.var.type)
+        follow.make(param.var)
     follow.block(function.body, (*path, "body"))
     return list(follow.found.values())
 
@@ -108,7 +109,7 @@ class _Walk:
     found: dict[tuple[StmtPath, StmtPath, str], Violation] = field(default_factory=dict)
     serial: count[int] = field(default_factory=count)
     later_trip: int = 0
-    writes: dict[int, bool] = field(default_factory=dict)
+    writing: set[int] = field(default_factory=set)
 
     def block(self, block: Block, path: StmtPath) -> tuple[Expr, ...]:
         """Follow a block; returns what it yields."""
@@ -120,18 +121,10 @@ class _Walk:
 
     def statement(self, s: Stmt, at: StmtPath) -> None:
         match s:
-            case Assign(targets=targets, value=Call() as call):
-                self.call(call, targets[0], s, at)
+            case Assign():
+                self.assign(s, at)
             case Eval(value=Call() as call):
                 self.call(call, None, s, at)
-            case Assign(targets=(target,), value=Var() | Item() | MakeTuple() as value) if not _is_scalar(target.type):
-                self.bind(target, value)
-            case Assign(targets=(target,), value=value) if _is_scalar(target.type) and not isinstance(value, Call | FunctionCall | Submit):
-                self.scalars[target.name] = self.offset(value, target.name)
-            case Assign(targets=targets, value=value):
-                self.read_all(value_exprs(value), s, at)
-                for target in targets:
-                    self.make(target)
             case Eval(value=value):
                 self.read_all(value_exprs(value), s, at)
             case Return(values=values):
@@ -142,6 +135,20 @@ class _Walk:
                 self.branch(s, at)
             case Scope(body=body):
                 self.block(body, (*at, "body"))
+
+    def assign(self, s: Assign, at: StmtPath) -> None:
+        target, value = s.targets[0], s.value
+        match value:
+            case Call():
+                self.call(value, target, s, at)
+            case FunctionCall() | Submit():
+                self.read_all(value_exprs(value), s, at)
+                for result in s.targets:
+                    self.make(result)
+            case _ if isinstance(target.type, ScalarType):
+                self.scalars[target.name] = self.offset(value, target.name)
+            case _:
+                self.bind(target, value)
 
     # ---- values ----
 
@@ -155,11 +162,11 @@ class _Walk:
         return ()
 
     def bind(self, target: Var, e: Expr) -> None:
-        self.values[target.name] = self.value(e)
         if isinstance(target.type, TupleType):
-            for i in range(len(target.type.items)):
-                part = e.items[i] if isinstance(e, MakeTuple) else Item(e, i)
-                self.values[f"{target.name}.{i}"] = self.value(part)
+            for i, name in enumerate(_names(target)):
+                self.values[name] = self.value(e.items[i] if isinstance(e, MakeTuple) else Item(e, i))
+        else:
+            self.values[target.name] = self.value(e)
 
     def make(self, target: Var, blank: bool = False) -> None:
         """A fresh buffer for every tile in the target, a fresh unknown for a scalar."""
@@ -167,9 +174,9 @@ class _Walk:
             case TileType() as t:
                 self.values[target.name] = self.buffers.fresh(target.name, t, blank)
             case TupleType(items=items):
-                for i, item in enumerate(items):
+                for name, item in zip(_names(target), items, strict=True):
                     if isinstance(item, TileType):
-                        self.values[f"{target.name}.{i}"] = self.buffers.fresh(target.name, item)
+                        self.values[name] = self.buffers.fresh(target.name, item)
             case ScalarType():
                 self.scalars[target.name] = self.unknown(target.name)
 
@@ -190,9 +197,7 @@ class _Walk:
 
     def read(self, e: Expr, s: Stmt, at: StmtPath) -> None:
         for v in variables(e):
-            items = len(v.type.items) if isinstance(v.type, TupleType) else 0
-            names = (v.name, *(f"{v.name}.{i}" for i in range(items))) if not isinstance(e, Item) else (f"{v.name}.{e.index}",)
-            for name in names:
+            for name in (f"{v.name}.{e.index}",) if isinstance(e, Item) else _names(v):
                 for ref in self.values.get(name, ()):
                     for write in self.buffers.missed(ref):
                         self.report(write, ref, v.name, s, at)
@@ -206,19 +211,18 @@ class _Walk:
 
     def call(self, call: Call, target: Var | None, s: Stmt, at: StmtPath) -> None:
         op = find_op(call.op)
-        viewed = op.aliases if op is not None and op.aliases is not None else -1
         if op is None:
             self.read_all(value_exprs(call), s, at)
         elif op.writes:
             self.call_in_place(op, call, target, s, at)
             return
-        elif 0 <= viewed < len(call.args):
-            self.read_all((e for i, e in enumerate(call.args) if i != viewed), s, at)
+        elif op.aliases is not None:
+            self.read_all((e for i, e in enumerate(call.args) if i != op.aliases), s, at)
             if target is not None:
-                self.values[target.name] = self.view(call, self.value(call.args[viewed]))
+                self.values[target.name] = self.view(call, self.value(call.args[op.aliases]))
             return
         else:
-            scratch = [i for i in range(len(call.args)) if operand_role(op, i) is Role.SCRATCH]
+            scratch = _scratch(op, call)
             self.read_all((e for i, e in enumerate(call.args) if i not in scratch), s, at)
             for i in scratch:
                 self.spoil(call.args[i], s, at)
@@ -226,23 +230,24 @@ class _Walk:
             self.make(target, blank=call.op == "tile.create")
 
     def call_in_place(self, op: OpDef, call: Call, target: Var | None, s: Stmt, at: StmtPath) -> None:
-        first = op.writes[0]
+        (first,) = op.writes
         base = self.value(call.args[first])
-        scratch = [i for i in range(len(call.args)) if operand_role(op, i) is Role.SCRATCH and i != first]
+        scratch = _scratch(op, call)
         self.read_all((e for i, e in enumerate(call.args) if i != first and i not in scratch), s, at)
-        put_back = self.put_back(call, base) if op.name == "tile.assemble" else None
-        if put_back is None:
+        result = self.put_back(call, base) if op.name == "tile.assemble" else None
+        if result is None:
             self.read(call.args[first], s, at)
             for ref in base:
                 self.buffers.write(ref, Write(self.written(call, ref), at, s))
-            put_back = tuple(self.buffers.knows_all(ref) for ref in base)
-        for i in (*op.writes[1:], *scratch):
+            result = tuple(self.buffers.knows_all(ref) for ref in base)
+        for i in scratch:
             self.spoil(call.args[i], s, at)
-        if target is not None:
-            if isinstance(target.type, TileType) and not put_back:
-                self.make(target)
-            else:
-                self.values[target.name] = put_back
+        if target is None:
+            return
+        if result:
+            self.values[target.name] = result
+        else:
+            self.make(target)
 
     def spoil(self, e: Expr, s: Stmt, at: StmtPath) -> None:
         """Log that an operand's content is lost, unless it never had any."""
@@ -255,33 +260,36 @@ class _Walk:
         if ref.box is None or not ref.exact:
             return ref.box
         part = None
-        if call.op == "tile.assemble" and len(call.args) > 2:
+        if call.op == "tile.assemble":
             part = self.window(call.args[2], type_of(call.args[1]), ref.box)
-        elif call.op == "tile.write" and isinstance(call.args[1], MakeTuple):
-            items = call.args[1].items
-            part = ref.box.part(tuple(self.offset(e, "at") for e in items), (1,) * len(items))
+        elif call.op == "tile.write":
+            cell = self.offsets(call.args[1])
+            part = ref.box.part(cell, (1,) * len(cell))
         return part or ref.box
 
+    def offsets(self, e: Expr) -> tuple[Expr, ...]:
+        """The elements of a position, which the types of ops ask to be a literal tuple."""
+        assert isinstance(e, MakeTuple)
+        return tuple(self.offset(o, "at") for o in e.items)
+
     def window(self, offset: Expr, t: Type, box: Box) -> Box | None:
-        """The box of a tile of type `t` at a literal offset in `box`."""
-        shape = t.static_shape if isinstance(t, TileType) else None
-        if shape is None or not isinstance(offset, MakeTuple):
-            return None
-        return box.part(tuple(self.offset(e, "at") for e in offset.items), shape)
+        """The box of a tile of type `t` at an offset in `box`."""
+        assert isinstance(t, TileType)
+        return box.part(self.offsets(offset), t.static_shape) if t.static_shape is not None else None
 
     def put_back(self, call: Call, base: Value) -> Value | None:
         """The result of an assemble that puts a written window back where it was taken, or None where it is
         none.
         """
         source = self.value(call.args[1])
-        if not base or len(source) != len(base):
+        if len(source) != len(base):
             return None
         result = []
         for ref, window in zip(base, source, strict=True):
             if ref.buffer != window.buffer or ref.box is None or not (ref.exact and window.exact):
                 return None
             box = self.window(call.args[2], type_of(call.args[1]), ref.box)
-            if box is None or box != window.box:
+            if box != window.box:
                 return None
             missing = tuple(w for w in self.buffers.missed(ref) if not covers(box, w.box))
             result.append(self.buffers.knows_all(ref, missing))
@@ -291,16 +299,15 @@ class _Walk:
         """The places of a view of `source`: a smaller box for a slice, the same one in other coordinates for
         the others.
         """
-        if call.op != "tile.slice" or len(call.args) < 3 or not isinstance(call.args[1], MakeTuple):
+        if call.op != "tile.slice":
             return tuple(Ref(r.buffer, r.box, r.exact and call.op in _SAME_COORDINATES, r.seen, r.missing) for r in source)
-        sizes = tuple(const_int(e) for e in call.args[1].items)
-        offsets = call.args[2].items if isinstance(call.args[2], MakeTuple) else ()
+        sizes = tuple(const_int(e) for e in tuple_items(call.args[1]) or ())
         drops = len(call.args) > 4 and call.args[4] != MakeTuple(())
         result = []
         for ref in source:
             part = None
-            if ref.exact and ref.box is not None and None not in sizes:
-                part = ref.box.part(tuple(self.offset(e, "at") for e in offsets), sizes)  # type: ignore[arg-type]
+            if ref.exact and ref.box is not None:
+                part = ref.box.part(self.offsets(call.args[2]), sizes)  # type: ignore[arg-type]
             exact = part is not None and not drops
             result.append(Ref(ref.buffer, part or ref.box, exact, ref.seen, ref.missing))
         return tuple(result)
@@ -317,8 +324,8 @@ class _Walk:
         in_else = buffers.take_back(mark)
         buffers.put_back(in_then)
         buffers.put_back(in_else)
-        for i, result in enumerate(s.results):
-            self.hand_out(result, [arm[i] for arm in (one, two) if i < len(arm)])
+        for result, arms in zip(s.results, zip(one, two, strict=False), strict=False):
+            self.hand_out(result, list(arms))
 
     def hand_out(self, result: Var, settled: list[Value]) -> None:
         if isinstance(result.type, TileType):
@@ -328,7 +335,7 @@ class _Walk:
 
     def loop(self, s: For | While, at: StmtPath) -> None:
         trips = trip_count(s)
-        most = TRIPS if self.modifies(s) else 1
+        most = TRIPS if id(s) in self.writing else 1
         if self.sparing and self.later_trip:
             most = 1
         if trips is not None:
@@ -339,7 +346,7 @@ class _Walk:
         patterns: list[object] = []
         for trip in range(most):
             seen = pattern(carried, outside)
-            if trip > 1 and seen in patterns:
+            if seen in patterns:
                 break
             if trip:
                 patterns.append(seen)
@@ -347,23 +354,23 @@ class _Walk:
             if isinstance(s, For):
                 self.make(s.var)
             for carry, value in zip(s.carries, carried, strict=True):
-                self.make(carry.var)
-                if isinstance(carry.var.type, TileType):
-                    self.values[carry.var.name] = value
+                self.hand_out(carry.var, [value])
             yielded = self.block(s.body, (*at, "body"))
-            carried = [self.buffers.settle(self.value(e)) for e in yielded] if yielded else carried
+            carried = [self.buffers.settle(self.value(e)) for e in yielded]
             ends.append(carried)
             self.later_trip -= trip > 0
-        for i, result in enumerate(s.results):
-            self.hand_out(result, [end[i] for end in ends if i < len(end)])
+        for result, values in zip(s.results, zip(*ends, strict=True), strict=False):
+            self.hand_out(result, list(values))
 
-    def modifies(self, s: Stmt) -> bool:
-        """True where a statement holds an op that changes a buffer, in place or as scratch."""
-        if id(s) not in self.writes:
-            value = s.value if isinstance(s, Assign | Eval) else None
-            changes = isinstance(value, Call) and _changes(value)
-            self.writes[id(s)] = changes or any(self.modifies(inner) for block in blocks(s) for inner in block)
-        return self.writes[id(s)]
+    def note_writes(self, block: Block) -> bool:
+        """Note the statements of a block that hold an op which changes a buffer, in place or as scratch; True where there is one."""
+        noted = False
+        for s in block:
+            inside = [self.note_writes(inner) for inner in blocks(s)]
+            if True in inside or (isinstance(s, Assign | Eval) and isinstance(s.value, Call) and _changes(s.value)):
+                self.writing.add(id(s))
+                noted = True
+        return noted
 
 
 #: views whose result has the coordinates of their operand
@@ -372,8 +379,14 @@ _SAME_COORDINATES = frozenset({"tile.set_validshape"})
 
 def _changes(call: Call) -> bool:
     op = find_op(call.op)
-    return op is not None and (bool(op.writes) or any(operand_role(op, i) is Role.SCRATCH for i in range(len(call.args))))
+    return op is not None and bool(op.writes or _scratch(op, call))
 
 
-def _is_scalar(t: Type) -> bool:
-    return isinstance(t, ScalarType)
+def _scratch(op: OpDef, call: Call) -> list[int]:
+    """The operands of a call that serve as scratch."""
+    return [i for i in range(len(call.args)) if operand_role(op, i) is Role.SCRATCH]
+
+
+def _names(v: Var) -> tuple[str, ...]:
+    """The names under which the places of a variable are kept: its own, or one for each element of a tuple."""
+    return tuple(f"{v.name}.{i}" for i in range(len(v.type.items))) if isinstance(v.type, TupleType) else (v.name,)

@@ -103,14 +103,21 @@ def _spread(b: Build) -> None:
     b.out(b.let("z", "tile.sub", z, b.load("w", (1, 2, 3, 8))))
 
 
-def _bands(b: Build, shape: Shape, valid: Shape | None = None, into: Shape = (7, 9)) -> None:
+def _bands(b: Build, shape: Shape, valid: Shape | None = None, rows: Shape | None = None, into: Shape = (7, 17)) -> None:
+    """A batch stored as rows, beside one that has as many of them."""
     x = b.let("x", "tile.exp", b.load("src", shape, valid))
-    b.out(b.let("y", "tile.reshape", x, (shape[0] * shape[1], shape[2])), into, tuple(0 for _ in into))
+    b.out(b.let("y", "tile.reshape", x, rows or (shape[0] * shape[1], shape[2])), into, tuple(0 for _ in into))
+    b.out(b.load("as_many", (3, 2, 8)))
 
 
 def _product(b: Build, left: Shape, right: Shape, flat: Shape | None = None) -> None:
     z = b.let("z", "tile.batch_matmul", matrix(b, "l", left, FP16), matrix(b, "r", right, FP16))
     b.out(b.let("y", "tile.reshape", z, flat) if flat else z)
+
+
+def _product_in_boxes(b: Build) -> None:
+    z = b.let("z", "tile.batch_matmul", matrix(b, "l", (3, 16, 32), FP16), matrix(b, "r", (3, 32, 48), FP16))
+    b.results.append(b.store("o", z, b.tensor("out", (2, 2, 32, 48), direction="Out")))
 
 
 def _swapped(b: Build, shape: Shape, valid: Shape | None = None) -> None:
@@ -193,7 +200,7 @@ PROGRAMS: dict[str, Callable[[], Function]] = {
         "load of rank 2": _stored((6, 8)),
         "store of rows into several boxes": _boxed((12, 8), None, (2, 2, 4, 8)),
         "store of pages into several boxes": _boxed((4, 3, 8), None, (2, 2, 4, 8)),
-        "store of cut pages into several boxes": _boxed((4, 3, 8), (2, 2, 8), (2, 2, 4, 8)),
+        "store of cut pages into several boxes": _boxed((4, 3, 8), (3, 2, 8), (2, 2, 4, 8)),
         "store into a given box": _boxed((2, 3, 8), None, (2, 3, 8), (2, 3, 8)),
         "store of an unaligned page": _stored((2, 3, 1)),
         "store of a page that is aligned in 8 bytes": _stored((2, 3, 4)),
@@ -254,10 +261,12 @@ PROGRAMS: dict[str, Callable[[], Function]] = {
         "carry of one page": _carried_page,
         "operands of other batches": _spread,
         "bands": partial(_bands, shape=(2, 3, 8)),
+        "bands of other rows": partial(_bands, shape=(2, 3, 8), rows=(3, 16)),
         "bands of cut pages": partial(_bands, shape=(2, 3, 8), valid=ROWS),
         "bands of one page": partial(_bands, shape=(1, 3, 8)),
-        "bands of rank 3": partial(_bands, shape=(2, 3, 8), into=(1, 7, 9)),
+        "bands of rank 3": partial(_bands, shape=(2, 3, 8), into=(1, 7, 17)),
         "product": partial(_product, left=(2, 16, 32), right=(2, 32, 48)),
+        "product stored into several boxes": _product_in_boxes,
         "product of one page": partial(_product, left=(1, 16, 32), right=(1, 32, 48)),
         "product of rows": partial(_product, left=(2, 16, 32), right=(32, 48), flat=(32, 48)),
         "product of repeated rows": partial(_product, left=(1, 16, 32), right=(2, 32, 48), flat=(32, 48)),

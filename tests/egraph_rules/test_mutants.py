@@ -93,7 +93,7 @@ MUTANTS: dict[str, tuple[str, tuple[Edit, ...], tuple[str, ...]]] = {
     "a store into no box": ("difference", (("store.flat", "(box i)", ""),), ("store.flat",)),
     "pages of uneven regions": (
         "difference",
-        (("store.pages", "(even-pages x)", ""), ("pages.load", "(even-pages x)", "")),
+        (("store.pages", "(even-pages x)", ""),),
         ("store.pages",),
     ),
     "stores by pages into tensors of another rank": (

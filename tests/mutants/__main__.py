@@ -103,7 +103,7 @@ def main(argv: list[str] | None = None) -> int:
     )
     parser.add_argument("--sample", action="store_true", help="only those of the ordinary run of the tests")
     parser.add_argument("--jobs", type=int, default=1)
-    parser.add_argument("--seconds", type=float, default=60.0, help="CPU time of a mutant beyond 4 times the usual")
+    parser.add_argument("--seconds", type=float, default=20.0, help="CPU time of a mutant beyond 4 times the usual")
     parser.add_argument("--results", type=Path, default=ROOT / "build" / "mutants.jsonl", help="where verdicts are kept")
     parser.add_argument("--fresh", action="store_true", help="forget earlier verdicts")
     parser.add_argument("--list", action="store_true", help="print the names, run nothing")

@@ -99,7 +99,7 @@ def _rule_stages(mutant: Mutant) -> tuple[Stage, ...]:
 
 #: module of checks -> the tests of it
 _OF_CHECKS = {
-    "linearity": ("linearity", "windows"), "aliases": ("aliases", "linearity", "windows"), "loops": ("fit", "linearity", "windows"),
+    "linearity": ("linear_values", "windows", "linearity"), "aliases": ("aliases", "linearity", "windows"), "loops": ("fit", "linear_values"),
     "accumulators": ("accumulators",), "acc_rules": ("accumulators",), "acc_places": ("accumulators",),
     "boxes": ("boxes",), "places": ("places",), "ssa": ("ssa",), "tiles2d": ("types", "boxes"), "types": ("types", "fit"),
 }  # fmt: skip
