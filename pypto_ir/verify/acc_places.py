@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from pypto_ir.congruence import ANY, Congruence, exactly
-from pypto_ir.expr import Binary, Expr, const_int, index
+from pypto_ir.expr import Binary, Const, Expr, const_int, index
 from pypto_ir.linear import normalize, provably_equal, provably_le
 from pypto_ir.types import Compact, TileType
 
@@ -24,7 +24,7 @@ NOTHING = index(0)
 
 
 def is_nothing(written: Written) -> bool:
-    return written is not None and const_int(written) == 0
+    return written == NOTHING
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,8 +40,9 @@ class Axis:
     @property
     def shown(self) -> Expr | None:
         """The offset as a message names it; None where it counts from a window that control flow gives."""
-        known = self.begins.exact is not None or (self.offset is not None and const_int(self.offset) is None)
-        return self.offset if known else None
+        if self.begins.exact is None and isinstance(self.offset, Const):
+            return None
+        return self.offset
 
     def part(self, offset: Expr, known: Congruence) -> Axis:
         """The axis of a window at `offset`, of which `known` is known."""
@@ -66,9 +67,8 @@ class Place:
 
     @staticmethod
     def whole(root: str, t: TileType, written: Written) -> Place:
-        """All of a buffer of its own."""
-        shape = t.static_shape
-        rows, columns = shape if shape is not None and len(shape) == 2 else (None, None)
+        """All of a buffer of its own, a 2-D tile."""
+        rows, columns = t.static_shape or (None, None)
         return Place(root, *(Axis(index(0), exactly(0), n, written) for n in (rows, columns)))
 
     @staticmethod

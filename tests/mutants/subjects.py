@@ -99,10 +99,18 @@ def _rule_stages(mutant: Mutant) -> tuple[Stage, ...]:
 
 #: module of checks -> the tests of it
 _OF_CHECKS = {
-    "linearity": ("linear_values", "windows", "linearity"), "aliases": ("aliases", "linearity", "windows"), "loops": ("fit", "linear_values"),
-    "accumulators": ("accumulators",), "acc_rules": ("accumulators",), "acc_places": ("accumulators",),
-    "boxes": ("boxes",), "places": ("places",), "ssa": ("ssa",), "tiles2d": ("types", "boxes"), "types": ("types", "fit"),
-}  # fmt: skip
+    "linearity": ("linear_values", "windows", "linearity"),
+    "aliases": ("aliases", "linearity", "windows"),
+    "loops": ("fit", "linear_values"),
+    "accumulators": ("accumulators",),
+    "acc_rules": ("acc_rules", "accumulators"),
+    "acc_places": ("acc_places", "accumulators"),
+    "boxes": ("boxes",),
+    "places": ("places",),
+    "ssa": ("ssa",),
+    "tiles2d": ("types", "boxes"),
+    "types": ("types", "fit"),
+}
 
 
 def _check_stages(mutant: Mutant) -> tuple[Stage, ...]:
