@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from pypto_ir.dtypes import DType
-from pypto_ir.expr import Binary, Const, Expr, Unary, children, index, rebuild
+from pypto_ir.expr import COMPARISONS, Binary, Cast, Const, Expr, Unary, children, dtype_of, index, rebuild
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,10 +46,23 @@ def linear(e: Expr) -> Linear:
 
 
 def _atom(e: Expr) -> Linear:
-    parts = children(e)
+    # sums of floats round: they are not put in another order
+    parts = () if _of_floats(e) else children(e)
     folded = rebuild(e, tuple(normalize(p) for p in parts)) if parts else e
     value = _fold(folded)
     return Linear(value) if value is not None else Linear(0, ((folded, 1),))
+
+
+def _of_floats(e: Expr) -> bool:
+    """True where what is no float is made of floats."""
+    match e:
+        case Cast(operand=a):
+            dtype = dtype_of(a)
+        case Binary(op=op, left=a) if op in COMPARISONS:
+            dtype = dtype_of(a)
+        case _:
+            return False
+    return dtype is not None and dtype.is_float
 
 
 def _fold(e: Expr) -> int | None:

@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from itertools import count
 
 from pypto_ir.diagnostics import Diagnostic, Diagnostics, declare
-from pypto_ir.expr import Expr, Item, MakeTuple, Var, const_int, dtype_of, transform, variables
+from pypto_ir.expr import Expr, Item, MakeTuple, Var, const_int, transform, variables
 from pypto_ir.interp.calls import operand_role
 from pypto_ir.linear import normalize
 from pypto_ir.ops.registry import OpDef, Role, find_op, type_of
@@ -51,6 +51,7 @@ from pypto_ir.verify.places import StmtPath, place, statement_text
 
 declare(V201="a tile is read after its buffer was overwritten in place")
 
+_POSITION = Var("at", INDEX)
 #: most trips of one loop that are followed
 TRIPS = 8
 #: statement visits above which nested loops are followed less often, unless three levels explain them
@@ -146,7 +147,8 @@ class _Walk:
                 for result in s.targets:
                     self.make(result)
             case _ if isinstance(target.type, ScalarType):
-                self.scalars[target.name] = self.offset(value, target.name)
+                known = target.type.dtype.is_int
+                self.scalars[target.name] = self.offset(value, target) if known else self.unknown(target)
             case _:
                 self.bind(target, value)
 
@@ -178,18 +180,16 @@ class _Walk:
                     if isinstance(item, TileType):
                         self.values[name] = self.buffers.fresh(target.name, item)
             case ScalarType():
-                self.scalars[target.name] = self.unknown(target.name)
+                self.scalars[target.name] = self.unknown(target)
 
-    def unknown(self, name: str) -> Expr:
-        return Var(f"{name}@{next(self.serial)}", INDEX)
+    def unknown(self, v: Var) -> Expr:
+        return Var(f"{v.name}@{next(self.serial)}", v.type)
 
-    def offset(self, e: Expr, name: str) -> Expr:
-        """An integer expression over what is the same in every trip and the unknowns of this trip."""
-        dtype = dtype_of(e)
-        if dtype is None or not dtype.is_int:
-            return self.unknown(name)
-        resolved = normalize(transform(e, lambda v: self.scalars.get(v.name, v)))
-        return resolved if small(resolved) else self.unknown(name)
+    def offset(self, e: Expr, v: Var = _POSITION) -> Expr:
+        """An integer expression over what is the same in every trip and the unknowns of this trip; an unknown like `v` where it grows
+        too long."""
+        resolved = normalize(transform(e, lambda u: self.scalars.get(u.name, u)))
+        return resolved if small(resolved) else self.unknown(v)
 
     def read_all(self, exprs: Iterable[Expr], s: Stmt, at: StmtPath) -> None:
         for e in exprs:
@@ -270,7 +270,7 @@ class _Walk:
     def offsets(self, e: Expr) -> tuple[Expr, ...]:
         """The elements of a position, which the types of ops ask to be a literal tuple."""
         assert isinstance(e, MakeTuple)
-        return tuple(self.offset(o, "at") for o in e.items)
+        return tuple(self.offset(o) for o in e.items)
 
     def window(self, offset: Expr, t: Type, box: Box) -> Box | None:
         """The box of a tile of type `t` at an offset in `box`."""

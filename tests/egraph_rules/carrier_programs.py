@@ -13,7 +13,7 @@ from drawing import scratch_like
 from product_programs import ROW_MAJOR, matrix
 
 from pypto_ir.dtypes import DType
-from pypto_ir.expr import Binary, Const
+from pypto_ir.expr import Binary, Const, Var
 from pypto_ir.stmt import Function
 
 FP16 = DType.FP16
@@ -115,6 +115,11 @@ def _product(b: Build, left: Shape, right: Shape, flat: Shape | None = None) -> 
     b.out(b.let("y", "tile.reshape", z, flat) if flat else z)
 
 
+def _added(b: Build, make: Callable[[Build], Var]) -> None:
+    """One page added to two."""
+    b.out(b.let("z", "tile.add", b.load("x", (2, 3, 8)), make(b)))
+
+
 def _product_in_boxes(b: Build) -> None:
     z = b.let("z", "tile.batch_matmul", matrix(b, "l", (3, 16, 32), FP16), matrix(b, "r", (3, 32, 48), FP16))
     b.results.append(b.store("o", z, b.tensor("out", (2, 2, 32, 48), direction="Out")))
@@ -207,6 +212,11 @@ PROGRAMS: dict[str, Callable[[], Function]] = {
         "store in a larger tensor": _stored((2, 3, 8), None, (3, 4, 9), (1, 1, 1)),
         "add": _pair("tile.add", (2, 3, 8), (2, 3, 8)),
         "add of one page": _pair("tile.add", (2, 3, 8), (1, 3, 8)),
+        "add of one page that is created": partial(_added, make=lambda b: b.create("y", (1, 3, 8))),
+        "add of one page that is filled": partial(_added, make=lambda b: b.full("y", (1, 3, 8), 1.5)),
+        "add of one page that is reshaped": partial(
+            _added, make=lambda b: b.let("y", "tile.reshape", b.load("w", (1, 1, 3, 8)), (1, 3, 8))
+        ),
         "add of one row": _pair("tile.add", (2, 3, 8), (1, 8)),
         "add of one row to one": _pair("tile.add", (1, 1, 8), (1, 1, 8)),
         "add of an uneven page": _pair("tile.add", (2, 3, 8), (2, 3, 8), None, ROWS),
@@ -216,6 +226,8 @@ PROGRAMS: dict[str, Callable[[], Function]] = {
         "add of a page that is aligned in 8 bytes": _pair("tile.add", (2, 3, 4), (1, 3, 4)),
         "row scalar": _pair("tile.row_expand_mul", (2, 3, 8), (2, 3, 1)),
         "row scalar of one page": _pair("tile.row_expand_mul", (2, 3, 8), (1, 3, 1)),
+        "row scalar of an uneven page": _pair("tile.row_expand_mul", (2, 3, 8), (2, 3, 1), None, (1, 3, 1)),
+        "column vector of an uneven page": _pair("tile.col_expand_mul", (2, 3, 8), (2, 1, 8), None, (1, 1, 8)),
         "row scalar of rows": _pair("tile.row_expand_mul", (2, 3, 8), (2, 3, 1), ROWS, (1, 3, 1)),
         "row scalar of rank 2": _pair("tile.row_expand_mul", (6, 8), (6, 1)),
         "column vector": _pair("tile.col_expand_mul", (2, 3, 8), (1, 1, 8)),

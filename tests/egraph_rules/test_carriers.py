@@ -9,15 +9,23 @@ from pathlib import Path
 import pytest
 from carrier_programs import PROGRAMS
 
-from egraph_rules.graph import Graph, saturated
+from egraph_rules.graph import ENode, Graph, saturated
 from pypto_ir.stmt import Function
 
 
 def nodes(graph: Graph, c: int | None) -> str:
-    """The names of the nodes of a class; `-` where nobody asked for it, `nothing` where it has none."""
+    """The nodes of a class by name, with what their operands are spread from and to; `-` where nobody asked for it, `nothing` where it has
+    none."""
     if c is None:
         return "-"
-    return " ".join(sorted(n.name for n in graph.classes.get(c, ()))) or "nothing"
+    return " ".join(sorted(_text(graph, n) for n in graph.classes.get(c, ()))) or "nothing"
+
+
+def _text(graph: Graph, node: ENode) -> str:
+    if node.name not in ("OpEach", "AccCols"):
+        return node.name
+    spread = [n.data for c in node.children for n in graph.classes.get(c, ()) if n.name == "Spread"]
+    return f"{node.name}({', '.join(f'{list(one)} to {list(two)}' for one, two in spread)})"
 
 
 def held(function: Function) -> list[str]:

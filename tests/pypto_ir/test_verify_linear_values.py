@@ -13,7 +13,10 @@ from pypto_ir.json_reader import read_program
 from pypto_ir.stmt import Function
 from pypto_ir.verify import linearity as check
 from pypto_ir.verify import violations
-from pypto_ir.verify.linearity import TRIPS, WORK, _Walk
+from pypto_ir.verify.linearity import _Walk
+
+#: trips of a loop, and statements, that are followed
+TRIPS, WORK = 8, 10_000
 
 Json = dict[str, Any]
 TILE = {"tile": [16, 32], "dtype": "FP32", "memory": "Vec"}
@@ -218,6 +221,17 @@ def test_positions_that_grow_too_long_are_not_followed() -> None:
     growing = [let(f"k{i + 1}", f"k{i} * k{i} % 16") for i in range(60)]
     body = (let("k0", "n"), *growing, slice_of("w", "t", "k60"))
     assert found(*HEAD, *body, into("a", "t", "s", "k60 + 4"), use("w")) == []
+
+
+def test_sums_of_floats_round() -> None:
+    """f + 2**30 - 2**30 is no f."""
+    far = "1073741824.0"
+    for body in ([let("g", f"f + {far} - {far}"), let("k", 'cast(g, "INDEX")')], [let("k", f'cast(f + {far} - {far}, "INDEX")')]):
+        window = (*body, slice_of("w", "t", "k"))
+        assert found(*HEAD, *window, into("a", "t", "s", 'cast(f, "INDEX") + 4'), use("w")) == [("w", "t")]
+        assert found(*HEAD, *window, into("a", "t", "s", "k + 4"), use("w")) == []
+    flag = (let("b", f"f + {far} - {far} == f"), let("k", 'cast(b, "INDEX")'), slice_of("w", "t", "k"))
+    assert found(*HEAD, *flag, into("a", "t", "s", 'cast(f == f, "INDEX") + 4'), use("w")) == [("w", "t")]
 
 
 def test_two_windows_of_a_branch_are_not_put_back_into_one_tile() -> None:
