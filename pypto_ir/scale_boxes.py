@@ -28,12 +28,12 @@ MX_LAYOUTS = {Layout.MX_A_ZZ: TileLayout.ROW_MAJOR, Layout.MX_B_NN: TileLayout.C
 AXES = ("block", "group")
 
 
-def is_mx(t: Type) -> TypeGuard[TensorType]:
+def is_mx(t: Type | None) -> TypeGuard[TensorType]:
     """True for tensors of MX scales, logical or blocked."""
     return isinstance(t, TensorType) and t.layout in MX_LAYOUTS
 
 
-def is_blocked(t: Type) -> TypeGuard[TensorType]:
+def is_blocked(t: Type | None) -> TypeGuard[TensorType]:
     """True for tensors of MX scales in their physical form [1, blocks, pairs, 16, 2]."""
     return is_mx(t) and len(t.shape) == BLOCKED_RANK and _boxed(t.shape)
 

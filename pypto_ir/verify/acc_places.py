@@ -93,14 +93,12 @@ class Place:
 
 def most(a: Written, b: Written) -> Written:
     """The extent that holds two of them."""
-    if a is None or b is None:
-        return None
     return b if reaches(b, a) else a if reaches(a, b) else None
 
 
-def reaches(extent: Expr, written: Written) -> bool:
+def reaches(extent: Written, written: Written) -> bool:
     """True where all that is written provably lies below an extent, which is never negative."""
-    return written is not None and (is_nothing(written) or provably_le(written, extent))
+    return extent is not None and written is not None and (is_nothing(written) or provably_le(written, extent))
 
 
 def met(a: Place, b: Place, name: str) -> Place:

@@ -95,7 +95,7 @@ class Product:
             if congruence(used, self.known).divisible_by(BLOCK):
                 continue
             at = axis.begins.exact
-            last = axis.extent is not None and at is not None and at + size == axis.extent and at % BLOCK == 0
+            last = at is not None and at + size == axis.extent and at % BLOCK == 0
             ends = size == axis.extent or last
             mine = provably_equal(used, index(size)) or reaches(used, axis.written)
             if size % BLOCK and not ends:

@@ -54,17 +54,12 @@ def disjoint(a: Box | None, b: Box | None) -> bool:
 
 def covers(outer: Box | None, inner: Box | None) -> bool:
     """True where `inner` provably lies in `outer`; None is the whole buffer."""
-    if outer is None or outer == inner:
+    if outer is None:
         return True
     if inner is None or len(outer.sizes) != len(inner.sizes):
         return False
     axes = zip(outer.offsets, outer.sizes, inner.offsets, inner.sizes, strict=True)
-    return all(_le(x, y) and _before(y, n - m, x) for x, m, y, n in axes)
-
-
-def _le(a: Expr, b: Expr) -> bool:
-    x, y = const_int(a), const_int(b)
-    return x <= y if x is not None and y is not None else provably_le(a, b)
+    return all(provably_le(x, y) and _before(y, n - m, x) for x, m, y, n in axes)
 
 
 def _before(start: Expr, size: int, limit: Expr) -> bool:

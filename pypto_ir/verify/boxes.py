@@ -57,14 +57,17 @@ def _check_type(bag: Diagnostics, t: Type, f: Function, at: StmtPath, s: Stmt | 
 
 def _check_call(bag: Diagnostics, call: Call, target: Type | None, f: Function, at: StmtPath, s: Stmt) -> None:
     operand = {"tile.load": 0, "tile.store": 2}.get(call.op)
-    source = None if operand is None or operand >= len(call.args) else type_of(call.args[operand])
-    if not isinstance(source, TensorType) or not is_blocked(source):
-        return
+    source = None if operand is None else type_of(call.args[operand])
+    if is_blocked(source):
+        _check_window(bag, call, source, target, f, at, s)
+
+
+def _check_window(bag: Diagnostics, call: Call, source: TensorType, target: Type | None, f: Function, at: StmtPath, s: Stmt) -> None:
     windows = [items for a in call.args[2:] if (items := tuple_items(a))] or [_held(call, source)]
     why = _misplaced(source, tuple_items(call.args[1]), windows)
     if why is not None:
         bag.add("V402", f"{call.op} {why}", place(f, at, s), "a window of scales is [1, blocks, pairs, 16, 2] at [0, block, pair, 0, 0]")
-    elif call.op == "tile.load" and isinstance(target, TileType):
+    elif isinstance(target, TileType):
         held = logical_shape(source.layout, static(windows[0]) or ())
         if static(target.shape) != held or target.memory is not Memory.MAT or not is_scale_tile(target, source.layout):
             message = f"the tile of a load of {dims_text(windows[0])} from {kind_name(source)} is {kind_name(target)}"
@@ -74,7 +77,8 @@ def _check_call(bag: Diagnostics, call: Call, target: Type | None, f: Function, 
 def _held(call: Call, target: TensorType) -> Dims:
     """The boxes that a store without a window writes: those of its tile's valid region, none where that is not made of boxes."""
     tile = type_of(call.args[0])
-    valid = static(tile.valid) if isinstance(tile, TileType) else None
+    assert isinstance(tile, TileType)
+    valid = static(tile.valid)
     return dims(*((blocked_shape(target.layout, valid) if valid is not None else None) or ()))
 
 

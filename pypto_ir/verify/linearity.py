@@ -232,16 +232,13 @@ class _Walk:
     def call_in_place(self, op: OpDef, call: Call, target: Var | None, s: Stmt, at: StmtPath) -> None:
         (first,) = op.writes
         base = self.value(call.args[first])
-        scratch = _scratch(op, call)
-        self.read_all((e for i, e in enumerate(call.args) if i != first and i not in scratch), s, at)
+        self.read_all((e for i, e in enumerate(call.args) if i != first), s, at)
         result = self.put_back(call, base) if op.name == "tile.assemble" else None
         if result is None:
             self.read(call.args[first], s, at)
             for ref in base:
                 self.buffers.write(ref, Write(self.written(call, ref), at, s))
             result = tuple(self.buffers.knows_all(ref) for ref in base)
-        for i in scratch:
-            self.spoil(call.args[i], s, at)
         if target is None:
             return
         if result:

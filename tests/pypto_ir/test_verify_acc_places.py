@@ -129,7 +129,7 @@ def test_what_is_written_by_either_lies_below_the_greater_extent(a: Written, b: 
 
 def test_an_extent_reaches_what_is_provably_below_it() -> None:
     assert reaches(V, NOTHING) and reaches(V, V) and reaches(index(16), index(8)) and reaches(index(16), index(16))
-    assert not reaches(V, None) and not reaches(V, K) and not reaches(index(8), index(16))
+    assert not reaches(None, NOTHING) and not reaches(V, None) and not reaches(V, K) and not reaches(index(8), index(16))
 
 
 def test_what_two_paths_have_in_common() -> None:
@@ -164,7 +164,8 @@ def test_compact_tiles_are_addressed_by_their_valid_rows() -> None:
 @pytest.mark.parametrize(
     ("a", "b", "one"),
     [
-        (16, 16, True), (16, 32, False), (V, V, True), (V, K, False), (V, 16, False), (16, V, False),
+        (16, 16, True), (16, 32, False), (V, V, True), (V, Binary("sub", Binary("add", V, K), K), True),
+        (V, K, False), (V, 16, False), (16, V, False),
         (None, None, False), (16, None, False), (None, 16, False), (V, None, False), (None, V, False),
     ],
 )  # fmt: skip

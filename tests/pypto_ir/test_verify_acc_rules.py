@@ -130,6 +130,7 @@ def beside(extent: int | None, at: Congruence, written: Written) -> Axis:
         (8, index(8), beside(40, exactly(16), NOTHING), "behind the window"),
         (8, index(8), beside(24, MULTIPLE, NOTHING), "behind the window"),
         (8, index(8), beside(None, exactly(16), NOTHING), "behind the window"),
+        (8, index(8), beside(8, MULTIPLE, index(8)), None),
         (16, V, beside(16, exactly(0), NOTHING), None),
         (16, V, beside(16, exactly(0), V), None),
         (16, V, beside(64, exactly(32), NOTHING), None),

@@ -152,3 +152,20 @@ def test_stores_are_held_to_the_same() -> None:
     assert codes(stores((0, 0, 0, 0, 0), (1, 1, 1, 32, 1))) == codes(stores((0, 4, 1, 0, 0))) == codes(stores((0, 0, 2, 0, 0))) == ["V402"]
     half = tile_type(dims(16, 2), DType.FP8E8M0, Memory.MAT, TileView(valid=dims(8, 2), blayout=ROW, slayout=ROW, fractal=32))
     assert codes(stores((0, 0, 0, 0, 0), source=half)) == ["V402"]
+
+
+def test_calls_without_a_name_are_held_to_the_same() -> None:
+    for f, expected in (
+        (stores((0, 4, 1, 0, 0)), ["V402"]),
+        (stores((0, 1, 1, 0, 0)), []),
+        (loads(), []),
+        (loads((0, 3, 0, 0, 0)), ["V402"]),
+    ):
+        (s,) = f.body
+        assert isinstance(s, Assign) and codes(function(Eval(s.value))) == expected
+
+
+def test_a_valid_region_that_is_not_constant_is_not_made_of_boxes() -> None:
+    cut = tile_type(dims(16, 2), DType.FP8E8M0, Memory.MAT, TileView(valid=dims(Var("n", INDEX), 2), blayout=ROW, slayout=ROW, fractal=32))
+    assert codes(stores((0, 0, 0, 0, 0), source=cut)) == ["V402"]
+    assert codes(stores((0, 0, 0, 0, 0), (1, 1, 1, 16, 2), source=cut)) == []

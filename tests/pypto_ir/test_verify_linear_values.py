@@ -10,6 +10,7 @@ import pytest
 from test_verify_windows import create, into, load, op, slice_of, trips, use
 
 from pypto_ir.json_reader import read_program
+from pypto_ir.ops.registry import Role, all_ops
 from pypto_ir.stmt import Function
 from pypto_ir.verify import linearity as check
 from pypto_ir.verify import violations
@@ -151,6 +152,12 @@ def test_an_op_without_a_declaration_reads_its_operands_and_gives_a_tile_of_its_
 
 def test_an_op_in_place_without_further_operands_writes_all_of_its_tile() -> None:
     assert found(*HEAD, slice_of("w", "t", 8), op("a", "tile.fillpad_inplace", "t"), use("w")) == [("w", "t")]
+
+
+def test_ops_in_place_write_one_operand_and_need_no_scratch() -> None:
+    for declared in all_ops():
+        if declared.writes:
+            assert len(declared.writes) == 1 and not any(o.role is Role.SCRATCH for o in declared.operands), declared.name
 
 
 def test_scratch_is_not_read() -> None:
