@@ -17,7 +17,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from functools import reduce
 from typing import TypeAlias
 
 from pypto_ir.acc_chains import is_acc, unstated_accumulators
@@ -40,11 +39,9 @@ from pypto_ir.stmt import (
     Scope,
     Stmt,
     Submit,
-    Value,
     While,
     Yield,
     definitions,
-    tuple_items,
     walk,
 )
 from pypto_ir.types import Memory, TileType
@@ -82,6 +79,12 @@ def _bound(function: Function) -> Iterator[Var]:
 def _item(e: Expr) -> str:
     """The name under which the place of an element of a tuple is kept."""
     return f"{e.of.name}.{e.index}" if isinstance(e, Item) and isinstance(e.of, Var) else "it"
+
+
+def _offsets(call: Call) -> tuple[Expr, ...]:
+    """Where a slice or assemble of a 2-D tile lies, which their types ask to be a literal tuple."""
+    assert isinstance(call.args[2], MakeTuple)
+    return call.args[2].items
 
 
 def _join(a: Fact, b: Fact, name: str) -> Fact:
@@ -149,10 +152,7 @@ class _Walk:
 
     def report(self, found: Sequence[Finding], s: Stmt, at: StmtPath) -> None:
         """What is found at a statement, in place of what was found before."""
-        if found:
-            self.found[at] = (s, tuple(found))
-        else:
-            self.found.pop(at, None)
+        self.found[at] = (s, tuple(found))
 
     # ---- statements ----
 
@@ -166,16 +166,12 @@ class _Walk:
 
     def statement(self, s: Stmt, at: StmtPath) -> None:
         match s:
-            case Assign(targets=(target,), value=Call() as call):
-                self.call(call, target, s, at)
+            case Assign():
+                self.assign(s, at)
             case Eval(value=Call() as call):
                 self.call(call, None, s, at)
-            case Assign(targets=targets, value=value):
-                self.hand_over(value, s, at)
-                for target in targets:
-                    self.assign(target, value)
-            case Eval(value=value):
-                self.hand_over(value, s, at)
+            case Eval(value=FunctionCall() | Submit() as call):
+                self.hand_over(call, s, at)
             case Return(values=values):
                 self.report(self.leave(values, "returned"), s, at)
             case For() | While():
@@ -185,21 +181,26 @@ class _Walk:
             case Scope(body=body):
                 self.block(body, (*at, "body"))
 
-    def assign(self, target: Var, value: Value) -> None:
-        """A name for an expression, or one of the results of a call of a function."""
-        if isinstance(value, FunctionCall | Submit | Call):
-            self.define(target, self.whole(target, None))
-            return
-        self.define(target, self.fact(value))
-        for i, item in enumerate(value.items if isinstance(value, MakeTuple) else ()):
-            found = self.place(item)
-            if found is not None:
-                self.places[f"{target.name}.{i}"] = found[1]
+    def assign(self, s: Assign, at: StmtPath) -> None:
+        target, value = s.targets[0], s.value
+        match value:
+            case Call():
+                self.call(value, target, s, at)
+            case FunctionCall() | Submit():
+                self.hand_over(value, s, at)
+                for result in s.targets:
+                    self.define(result, self.whole(result, None))
+            case MakeTuple(items=items):
+                for i, item in enumerate(items):
+                    found = self.place(item)
+                    if found is not None:
+                        self.places[f"{target.name}.{i}"] = found[1]
+            case _:
+                self.define(target, self.fact(value))
 
-    def hand_over(self, value: Value, s: Stmt, at: StmtPath) -> None:
+    def hand_over(self, call: FunctionCall | Submit, s: Stmt, at: StmtPath) -> None:
         """Arguments of a call of a function, which takes an accumulator for a whole one."""
-        if isinstance(value, FunctionCall | Submit):
-            self.report(self.leave(value.args, f"handed to {value.function}"), s, at)
+        self.report(self.leave(call.args, f"handed to {call.function}"), s, at)
 
     def leave(self, values: Sequence[Expr], how: str) -> list[Finding]:
         return [f for e in values if (known := self.place(e)) is not None for f in complete(*known, how)]
@@ -214,7 +215,7 @@ class _Walk:
             if target is not None:
                 self.define(target, self.whole(target, None))
             return
-        first = operands[0] if operands else None
+        first = operands[0]
         found: list[Finding] = []
         result: Fact = ANY
         if into is not None and call.op == "tile.create":
@@ -256,12 +257,10 @@ class _Walk:
             if target.type.static_shape == t.static_shape:
                 return where, [*handed_on(t, where, target.type)]
             return self.whole(target, NOTHING if where.blank else None), [*reshaped(t, where)]
-        return self.window(where, tuple_items(call.args[2]) or ()), [*cut(t, where)]
+        return self.window(where, _offsets(call)), [*cut(t, where)]
 
     def window(self, where: Place, offsets: Sequence[Expr]) -> Place:
-        """The place at offsets in another one."""
-        if len(offsets) != 2:
-            return Place.unknown(where.root)
+        """The place at a row and a column of another one."""
         rows, columns = (axis.part(e, self.known(e)) for axis, e in zip((where.rows, where.columns), offsets, strict=True))
         return Place(where.root, rows, columns)
 
@@ -269,7 +268,7 @@ class _Walk:
         """A write that is no product: only an assemble that puts a window back where it was taken."""
         axes = (where.rows, where.columns)
         if call.op == "tile.assemble":
-            source, offsets = self.place(call.args[1]), tuple_items(call.args[2]) or ()
+            source, offsets = self.place(call.args[1]), _offsets(call)
             if source is not None and self.window(where, offsets).same_window(source[1]):
                 windows = (source[1].rows, source[1].columns)
                 back = (a.putting_back(w, self.known(e)) for a, w, e in zip(axes, windows, offsets, strict=True))
@@ -296,11 +295,10 @@ class _Walk:
     def branch(self, s: If, at: StmtPath) -> None:
         arms = [self.block(s.then, (*at, "then")), self.block(s.orelse or (), (*at, "else"))]
         found: list[Finding] = []
-        for i, result in enumerate(s.results):
-            given = [arm[i] for arm in arms if i < len(arm)]
+        for result, given in zip(s.results, zip(*arms, strict=False), strict=False):
             found += [f for e in given for f in self.handed(e, result)]
-            facts = [self.fact(e) for e in given]
-            self.define(result, reduce(lambda a, b: _join(a, b, result.name), facts) if facts else self.whole(result, None))
+            one, two = map(self.fact, given)
+            self.define(result, _join(one, two, result.name))
         self.report(found, s, at)
 
     def handed(self, e: Expr, to: Var) -> Iterator[Finding]:
@@ -322,7 +320,7 @@ class _Walk:
                 self.define(carry.var, fact)
             yields = self.block(s.body, (*at, "body"))
             ends = [self.outside(self.fact(e)) for e in yields]
-            after = tuple(map(_join, state, ends, names)) if len(ends) == len(state) else state
+            after = tuple(map(_join, state, ends, names))
             if after == state:
                 break
             state = after

@@ -60,9 +60,9 @@ def _relaid(b: Build) -> None:
     b.out(b.let("y2", "tile.exp", b.let("y1", "tile.reshape", x, (8, 16))))
 
 
-def _reduced(b: Build, valid: Shape | None = None) -> None:
+def _reduced(b: Build, valid: Shape | None = None, scratch: Shape | None = None) -> None:
     x = b.load("x", (2, 3, 8), valid)
-    m = b.let("m", "tile.row_max", x, scratch_like(b, "tmp", x))
+    m = b.let("m", "tile.row_max", x, b.load("tmp", (2, 3, 8), scratch) if scratch else scratch_like(b, "tmp", x))
     b.out(b.let("y", "tile.row_expand_sub", x, m))
 
 
@@ -235,6 +235,7 @@ PROGRAMS: dict[str, Callable[[], Function]] = {
         "column vector of rank 2": _pair("tile.col_expand_mul", (6, 8), (1, 8)),
         "reduction": _reduced,
         "reduction of even pages": partial(_reduced, valid=EVEN),
+        "reduction with uneven scratch": partial(_reduced, scratch=ROWS),
         "sum of columns": _then((2, 3, 8), None, ("tile.col_sum",)),
         "sum of columns of rank 2": _then((6, 8), None, ("tile.col_sum",)),
         "create and full": partial(_filled, shape=(2, 3, 8)),
@@ -261,10 +262,17 @@ PROGRAMS: dict[str, Callable[[], Function]] = {
         "assemble of columns": _assembled((2, 4, 16), (1, 4, 8), (1, 0, 8)),
         "assemble of pages": _assembled((3, 4, 8), (2, 4, 8), (1, 0, 0)),
         "assemble of parts of pages": _assembled((3, 4, 8), (2, 2, 8), (0, 2, 0)),
+        "assemble of parts of unaligned pages": _assembled((4, 8, 6), (2, 4, 3), (1, 2, 3)),
+        "assemble of a part of a page": _assembled((2, 4, 16), (1, 2, 8), (1, 2, 8)),
+        "assemble of parts of cut pages": _assembled((3, 4, 8), (2, 2, 8), (0, 2, 0), (2, 1, 8)),
+        "assemble of uneven parts": _assembled((3, 4, 8), (2, 2, 8), (0, 2, 0), (1, 2, 8)),
         "assemble of cut rows": _assembled((3, 4, 8), (1, 4, 8), (1, 0, 0), (1, 2, 8)),
         "assemble of another dtype": _assembled((3, 4, 8), (2, 4, 8), (1, 0, 0), None, DType.BF16),
         "slice of rows": _then((2, 4, 8), None, ("tile.slice", (1, 2, 8), (1, 2, 0)), ("tile.exp",)),
         "slice of parts of pages": _then((2, 4, 8), None, ("tile.slice", (2, 2, 8), (0, 2, 0)), ("tile.exp",)),
+        "slice of parts of unaligned pages": _then((4, 8, 6), None, ("tile.slice", (2, 4, 3), (1, 2, 3)), ("tile.exp",)),
+        "slice of a part of a page": _then((2, 4, 16), None, ("tile.slice", (1, 2, 8), (1, 2, 8)), ("tile.exp",)),
+        "slice of parts of cut pages": _then((2, 4, 8), (2, 3, 8), ("tile.slice", (2, 2, 8), (0, 1, 0)), ("tile.exp",)),
         "slice of pages": _then((4, 4, 8), None, ("tile.slice", (2, 4, 8), (1, 0, 0)), ("tile.exp",)),
         "slice of cut rows": _then((2, 4, 8), (1, 3, 8), ("tile.slice", (1, 4, 8), (0, 0, 0)), ("tile.exp",)),
         "carry": _carried((2, 3, 8)),
