@@ -102,13 +102,13 @@ _OF_CHECKS = {
     "linearity": ("linear_values", "windows", "linearity"),
     "aliases": ("aliases", "linearity", "windows"),
     "loops": ("fit", "linear_values"),
-    "accumulators": ("accumulators",),
+    "accumulators": ("acc_walk", "accumulators"),
     "acc_rules": ("acc_rules", "accumulators"),
     "acc_places": ("acc_places", "accumulators"),
     "boxes": ("boxes",),
     "places": ("places",),
-    "ssa": ("ssa",),
-    "tiles2d": ("types", "boxes"),
+    "ssa": ("ssa", "fit"),
+    "tiles2d": ("types",),
     "types": ("types", "fit"),
 }
 
