@@ -47,7 +47,7 @@ def _check(bag: Diagnostics, function: Function, s: Stmt, call: Call, at: StmtPa
     if call.op == "tile.transpose" and len(call.args) != 4:
         message = f"tile.transpose has {len(call.args)} operands, a lowered one has 4"
         bag.add("V102", message, where, "give a scratch tile as the last operand")
-    if call.op == "tile.assemble" and len(call.args) == 3:
+    if call.op == "tile.assemble":
         offset = tuple_items(call.args[2])
         if offset is None or len(offset) != 2:
             found = "no literal tuple" if offset is None else f"{len(offset)} elements"

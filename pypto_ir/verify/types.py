@@ -14,7 +14,7 @@ from math import prod
 
 from pypto_ir.diagnostics import Diagnostics, declare
 from pypto_ir.dtypes import DType
-from pypto_ir.expr import Expr, MakeTuple, Var, dtype_of
+from pypto_ir.expr import Expr, Var, dtype_of
 from pypto_ir.linear import provably_equal
 from pypto_ir.ops.registry import OpError, find_op, kind_name, type_of
 from pypto_ir.ops.rules import check_call, infer_call
@@ -33,6 +33,7 @@ from pypto_ir.stmt import (
     Submit,
     While,
     Yield,
+    blocks,
     terminator,
 )
 from pypto_ir.text import expr_text
@@ -80,34 +81,40 @@ class _TypeCheck:
 
     def statement(self, s: Stmt, at: StmtPath) -> None:
         match s:
-            case Assign(targets=targets, value=Call() as call):
-                self.call(call, targets[0].type, s, at)
+            case Assign():
+                self.assign(s, at)
             case Eval(value=Call() as call):
                 self.call(call, None, s, at)
-            case Assign(targets=targets, value=FunctionCall() | Submit() as call):
-                self.function_call(call, targets, s, at)
             case Eval(value=FunctionCall() | Submit() as call):
                 self.function_call(call, None, s, at)
-            case Assign(targets=targets, value=value) if not isinstance(value, Call | FunctionCall | Submit):
-                self.scalar(value, s, at)
-                stated, deduced = targets[0].type, type_of(value)
-                # a value of dtype INDEX takes the dtype that its definition states
-                retyped = deduced == INDEX and isinstance(stated, ScalarType) and stated.dtype.is_int
-                if not retyped and not agree(stated, deduced):
-                    self.differs("T201", targets[0].name, targets[0].type, type_of(value), s, at)
             case For() | While():
                 self.loop(s, at)
             case If(cond=cond):
                 self.condition(cond, s, at)
-                for arm in (s.then, s.orelse or ()):
+                for arm in blocks(s):
                     self.handed_on(s.results, arm, s, at)
             case Return(values=values):
                 for i, (value, t) in enumerate(zip(values, self.function.returns, strict=False)):
                     if not _fits(t, type_of(value)):
                         self.differs("T206", f"returned value {i}", t, type_of(value), s, at)
 
+    def assign(self, s: Assign, at: StmtPath) -> None:
+        target, value = s.targets[0], s.value
+        match value:
+            case Call():
+                self.call(value, target, s, at)
+            case FunctionCall() | Submit():
+                self.function_call(value, s.targets, s, at)
+            case _:
+                self.scalar(value, s, at)
+                stated, deduced = target.type, type_of(value)
+                # a value of dtype INDEX takes the dtype that its definition states
+                retyped = deduced == INDEX and isinstance(stated, ScalarType) and stated.dtype.is_int
+                if not retyped and not agree(stated, deduced):
+                    self.differs("T201", target.name, stated, deduced, s, at)
+
     def scalar(self, e: Expr, s: Stmt, at: StmtPath) -> None:
-        if not isinstance(e, Var | MakeTuple) and isinstance(type_of(e), UnknownType):
+        if not isinstance(e, Var) and isinstance(type_of(e), UnknownType):
             message = f"the operands of {expr_text(e)} have types that do not mix"
             self.add("T207", message, s, at, "cast one of them")
 
@@ -115,23 +122,20 @@ class _TypeCheck:
         message = f"{what} is stated as {kind_name(stated)} and found to be {kind_name(found)}"
         self.add(code, message, s, at, "state the type that is found, or change what is computed")
 
-    def call(self, call: Call, target: Type | None, s: Stmt, at: StmtPath) -> None:
+    def call(self, call: Call, target: Var | None, s: Stmt, at: StmtPath) -> None:
         declared = find_op(call.op)
         if declared is None:
             return
         try:
-            if declared.annotated and target is not None and not isinstance(target, UnknownType):
+            if declared.annotated:
                 check_call(declared, call)
                 return  # the type rule is not pinned down: what is stated is believed
             deduced = infer_call(call)
         except OpError as error:
             self.add(error.code, error.message, s, at, error.help)
             return
-        if target is None or isinstance(deduced, UnknownType) or agree(target, deduced):
-            return
-        if not _flattened(call, target, deduced):
-            name = s.target.name if isinstance(s, Assign) else call.op
-            self.differs("T201", name, target, deduced, s, at)
+        if target is not None and not agree(target.type, deduced) and not _flattened(call, target.type, deduced):
+            self.differs("T201", target.name, target.type, deduced, s, at)
 
     def function_call(self, call: FunctionCall | Submit, targets: tuple[Var, ...] | None, s: Stmt, at: StmtPath) -> None:
         callee = self.program.function(call.function)
@@ -139,7 +143,7 @@ class _TypeCheck:
             self.add("T205", f"the program has no function {call.function}", s, at)
             return
         given, wanted = len(call.args), len(callee.params)
-        if given != wanted and not (isinstance(call, Submit) and given < wanted):
+        if given > wanted or (given < wanted and not isinstance(call, Submit)):
             self.add("T203", f"{callee.name} takes {wanted} arguments, {given} are given", s, at)
         for param, arg in zip(callee.params, call.args, strict=False):
             if not _fits(param.var.type, type_of(arg)):
@@ -155,9 +159,9 @@ class _TypeCheck:
         results: tuple[Type, ...] = callee.returns
         if isinstance(call, Submit):
             results = (*results, ScalarType(DType.TASK_ID))
-        one = targets[0].type
-        whole = len(targets) == 1 and isinstance(one, TupleType)
-        taken = one.items if isinstance(one, TupleType) and whole else tuple(target.type for target in targets)
+        taken = tuple(target.type for target in targets)
+        if len(taken) == 1 and isinstance(taken[0], TupleType):
+            taken = taken[0].items
         if len(taken) != len(results):
             self.add("T203", f"{callee.name} gives {len(results)} results, {len(taken)} are taken", s, at)
         for i, (t, result) in enumerate(zip(taken, results, strict=False)):
@@ -213,7 +217,7 @@ def agree(a: Type, b: Type) -> bool:
 
 
 def _same_shape(a: Dims, b: Dims) -> bool:
-    return len(a) == len(b) and all(same_dim(x, y) or provably_equal(x, y) for x, y in zip(a, b, strict=True))
+    return len(a) == len(b) and all(map(provably_equal, a, b))
 
 
 def _fits(wanted: Type, given: Type) -> bool:

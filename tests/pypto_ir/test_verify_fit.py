@@ -264,6 +264,27 @@ def test_calls_whose_result_is_dropped_are_checked_too() -> None:
     assert codes(Assign((Var("y", UnknownType()),), Call("tile.add", (T, T)))) == []
 
 
+def test_a_contradiction_names_the_value() -> None:
+    function = Function("f", (), (), (Assign((Var("y", tile(6, 5)),), Call("tile.add", (T, T))),))
+    (d,) = verify_types(Program(functions=(function,)))
+    assert d.message.startswith("y is stated as") and "[6, 5]" in d.message and "[6, 4]" in d.message
+
+
+def test_a_number_is_no_tile_of_numbers() -> None:
+    assert codes(Assign((Var("y", tile(4, 4, dtype=DType.INT32)),), index(1))) == ["T201"]
+    assert codes(Assign((Var("y", ScalarType(DType.INT32)),), index(1))) == []
+    assert codes(Assign((Var("y", ScalarType(F32)),), index(1))) == ["T201"]
+
+
+def test_one_of_several_results_may_be_a_tuple() -> None:
+    pair = TupleType((INDEX, INDEX))
+    callee = Function("g", (), (pair, INDEX))
+    both = (Var("a", pair), Var("b", INDEX))
+    assert codes(Assign(both, FunctionCall("g", ())), callee=callee) == []
+    assert codes(Assign((Var("a", TupleType((pair, INDEX))),), FunctionCall("g", ())), callee=callee) == []
+    assert codes(Assign((Var("a", pair),), FunctionCall("g", ())), callee=callee) == ["T201"]
+
+
 def test_expressions_are_compared_with_what_is_stated() -> None:
     assert codes(Assign((Var("y", TupleType((INDEX, INDEX))),), MakeTuple((N, M)))) == []
     assert codes(Assign((Var("y", TupleType((INDEX, BOOL))),), MakeTuple((N, M)))) == ["T201"]

@@ -34,6 +34,7 @@ from pypto_ir.types import (
     ScalarType,
     TensorType,
     TileType,
+    TupleType,
     Type,
     dims,
     scalar_var,
@@ -197,6 +198,36 @@ def test_a_transpose_needs_its_scratch_and_an_assemble_a_two_dim_offset() -> Non
     assert codes_2d(let("y", tile(6, 4), assemble)) == ["V103"]
     everything = Call("tile.assemble", (T3, T3, MakeTuple(dims(0, 0, 0))))
     assert codes_2d(let("y", tile(2, 3, 4), everything)) == ["V101", "V103", "V104"]
+
+
+def test_statements_that_call_no_op_on_tiles_are_no_matter_of_dims() -> None:
+    assert codes_2d(let("k", INDEX, N), Eval(FunctionCall("leaf", (T3,))), let("m", tile(2, 3, 4), Call("vendor.magic", (T3,)))) == []
+
+
+def test_calls_without_a_name_are_held_to_two_dims_too() -> None:
+    assert codes_2d(Eval(Call("tile.add", (T3, T3)))) == ["V101", "V104"]
+    assert codes_2d(Eval(Call("tile.add", (T, T)))) == []
+    assert codes_2d(Eval(Call("tile.add", (T3,)))) == ["V104"], "what it gives is not known"
+    assert codes_2d(Eval(Call("tile.magic", (T3,)))) == ["V104"] and codes_2d(Eval(Call("tile.magic", (T,)))) == []
+
+
+def test_a_tile_in_a_tuple_has_two_dims_at_most() -> None:
+    for items, expected in (
+        ((INDEX, tile(2, 3, 4)), ["V101"]),
+        ((INDEX, tile(6, 4)), []),
+        ((TupleType((tile(2, 3, 4),)), INDEX), ["V101"]),
+    ):
+        assert codes_2d(let("y", TupleType(items), Call("tile.magic", (T,)))) == expected
+    both = TupleType((tile(2, 3, 4), tile(2, 3, 4)))
+    assert codes_2d(let("y", both, Call("tile.magic", (T3, T3)))) == ["V101", "V104"], "once each"
+
+
+def test_an_offset_that_is_no_literal_is_told_apart_from_a_long_one() -> None:
+    at = Var("at", TupleType((INDEX, INDEX)))
+    for offset, words in ((at, "no literal tuple"), (MakeTuple(dims(0, 0, 0)), "3 elements")):
+        (d,) = tile_ops_2d(function(let("y", tile(6, 4), Call("tile.assemble", (T, U, offset))), kind="InCore"))
+        assert d.code == "V103" and words in d.message
+    assert codes_2d(let("y", tile(6, 4), Call("tile.assemble", (T, U, MakeTuple(dims(0, 0)))))) == []
 
 
 @pytest.mark.parametrize("path", KERNELS, ids=lambda p: p.stem)
