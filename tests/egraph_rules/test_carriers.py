@@ -1,5 +1,8 @@
 """What the carriers of small programs hold: with one condition of a rule left out, some class has a node more; with one action left out,
-a node less."""
+a node less.
+
+New rules add nodes: `PYTHONPATH=. python tests/egraph_rules/test_carriers.py` states what is held anew, for its author to look through.
+"""
 
 from __future__ import annotations
 
@@ -42,7 +45,8 @@ def held(function: Function) -> list[str]:
 
 
 #: program -> what stands in it, as `held` says it
-HELD: dict[str, list[str]] = json.loads(Path(__file__).with_name("carriers.json").read_text(encoding="utf-8"))
+STATED = Path(__file__).with_name("carriers.json")
+HELD: dict[str, list[str]] = json.loads(STATED.read_text(encoding="utf-8"))
 
 
 def test_what_is_held_is_stated_of_every_program() -> None:
@@ -52,3 +56,8 @@ def test_what_is_held_is_stated_of_every_program() -> None:
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_carriers_hold_what_is_stated_and_nothing_else(name: str) -> None:
     assert held(PROGRAMS[name]()) == HELD[name]
+
+
+if __name__ == "__main__":
+    lines = (f" {json.dumps(name)}: {json.dumps(held(make()))}" for name, make in PROGRAMS.items())
+    STATED.write_text("{\n" + ",\n".join(lines) + "\n}\n", encoding="utf-8")
