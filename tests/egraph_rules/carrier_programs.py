@@ -6,6 +6,7 @@ In each stands a store of a tile [3, 4, 16], so that a rule which takes any shap
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 
 from building import Build, Shape
@@ -14,7 +15,8 @@ from product_programs import ROW_MAJOR, matrix
 
 from pypto_ir.dtypes import DType
 from pypto_ir.expr import Binary, Const, Var
-from pypto_ir.stmt import Function
+from pypto_ir.stmt import Assign, Function
+from pypto_ir.types import TileType, dims
 
 FP16 = DType.FP16
 ROWS, EVEN = (1, 3, 8), (2, 2, 8)
@@ -58,6 +60,17 @@ def _then(shape: Shape, valid: Shape | None, *ops: tuple[object, ...], **last: o
 def _relaid(b: Build) -> None:
     x = b.let("y0", "tile.move", b.load("x", (8, 16)), target_memory="Vec", blayout="col_major")
     b.out(b.let("y2", "tile.exp", b.let("y1", "tile.reshape", x, (8, 16))))
+
+
+def _narrowed(b: Build) -> None:
+    """A reshape whose result is stated to hold fewer columns."""
+    x = b.load("x", (2, 3, 8))
+    y = b.let("y", "tile.reshape", x, (2, 1, 3, 8))
+    made = b.blocks[0].pop()
+    assert isinstance(made, Assign) and isinstance(y.type, TileType)
+    y = Var("y", replace(y.type, view=replace(y.type.effective_view, valid=dims(2, 1, 3, 5))))
+    b.put(replace(made, targets=(y,)))
+    b.out(b.let("z", "tile.exp", y))
 
 
 def _reduced(b: Build, valid: Shape | None = None, scratch: Shape | None = None) -> None:
@@ -243,6 +256,7 @@ PROGRAMS: dict[str, Callable[[], Function]] = {
         "reshape of pages": _then((2, 3, 8), None, ("tile.exp",), ("tile.reshape", (3, 2, 8)), ("tile.exp",)),
         "reshape of batches": _then((2, 3, 8), None, ("tile.exp",), ("tile.reshape", (2, 1, 3, 8)), ("tile.exp",)),
         "reshape of rows of pages": _then((2, 3, 8), EVEN, ("tile.exp",), ("tile.reshape", (2, 1, 3, 8)), ("tile.exp",)),
+        "reshape to fewer columns": _narrowed,
         "reshape to rank 2": _then((2, 4, 8), None, ("tile.exp",), ("tile.reshape", (4, 16)), ("tile.exp",)),
         "reshape of cut rows": _then((2, 4, 8), (1, 3, 8), ("tile.exp",), ("tile.reshape", (8, 8)), ("tile.exp",)),
         "reshape of cut rows of rank 2": _then((4, 8), (2, 8), ("tile.exp",), ("tile.reshape", (2, 16)), ("tile.exp",)),
