@@ -7,10 +7,10 @@ The chain `x1 = assemble(x0, ..)`, `x2 = assemble(x1, ..)` is fine, and so is a 
 back where it was taken (`spec/flatten.md` 8.5): `w = slice(a, s, o)`, `p = matmul_acc(w, ..)`, `b =
 assemble(a, p, o)`: the assemble finds its data in place already.
 
-Statements are followed in order with concrete buffers. A loop that writes is followed for two trips, or until
-its carries repeat (at most 8); offsets that depend on the trip are different unknowns in each trip. Where
-nests of such loops would take more than `WORK` visits, inner loops are followed once per later trip of an
-outer one.
+Statements are followed in order with concrete buffers. A loop that writes, or hands on other tiles than it was
+given, is followed for two trips, or until its carries repeat (at most 8); offsets that depend on the trip are
+different unknowns in each trip. Where nests of such loops would take more than `WORK` visits, inner loops are
+followed once per later trip of an outer one.
 """
 
 from __future__ import annotations
@@ -40,6 +40,7 @@ from pypto_ir.stmt import (
     While,
     Yield,
     blocks,
+    terminator,
     tuple_items,
     value_exprs,
     walk,
@@ -332,7 +333,7 @@ class _Walk:
 
     def loop(self, s: For | While, at: StmtPath) -> None:
         trips = trip_count(s)
-        most = TRIPS if id(s) in self.writing else 1
+        most = TRIPS if id(s) in self.writing or _turns(s) else 1
         if self.sparing and self.later_trip:
             most = 1
         if trips is not None:
@@ -387,3 +388,10 @@ def _scratch(op: OpDef, call: Call) -> list[int]:
 def _names(v: Var) -> tuple[str, ...]:
     """The names under which the places of a variable are kept: its own, or one for each element of a tuple."""
     return tuple(f"{v.name}.{i}" for i in range(len(v.type.items))) if isinstance(v.type, TupleType) else (v.name,)
+
+
+def _turns(s: For | While) -> bool:
+    """True where a loop hands on tiles other than those that it was given: what a later trip reads is not what the first one reads."""
+    end = terminator(s.body)
+    yielded = end.values if isinstance(end, Yield) else ()
+    return any(isinstance(c.var.type, TileType) and e != c.var for c, e in zip(s.carries, yielded, strict=False))

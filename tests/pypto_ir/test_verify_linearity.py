@@ -138,6 +138,24 @@ def test_one_buffer_carried_twice_and_written_is_caught(reads_first: bool) -> No
     assert read_by(carried_twice(reads_first)) == [("b", "t")]
 
 
+@pytest.mark.parametrize("trips", [1, 2])
+def test_what_a_loop_without_writes_hands_to_its_next_trip_is_followed(trips: int) -> None:
+    """The first trip reads what it was given, the second one the view of a buffer that was overwritten before the loop."""
+    p = program(
+        [
+            load("t"), load("s", 16, 8), load("u", 24, 8),
+            op("v", "tile.slice", "t", [8, 32], [0, 0]),
+            op("a", "tile.assemble", "t", "s", [4, 0]),
+            {
+                "for": "k", "range": [0, trips, 1], "carry": [{"name": "c", "init": "u"}], "results": ["r"],
+                "body": [store("o", "c"), {"yield": ["v"]}],
+            },
+            store("o2", "a", 16),
+        ]
+    )  # fmt: skip
+    assert read_by(p) == ([("c", "t")] if trips == 2 else [])
+
+
 def test_buffers_that_swap_places_in_every_trip_are_told_apart() -> None:
     carry = [{"name": "a", "init": "t"}, {"name": "b", "init": "u"}]
     body = [
