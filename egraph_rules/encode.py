@@ -18,6 +18,7 @@ from egraph_rules.tables import Handover, StoreEntry
 from egraph_rules.transposes import swap
 from egraph_rules.values import Values
 from pypto_ir.expr import Expr, Var, const_int, index
+from pypto_ir.linear import normalize
 from pypto_ir.ops.registry import Trait, find_op, type_of
 from pypto_ir.partition import NoWindow, is_row_run, partition_window, row_boxes
 from pypto_ir.regions import collapse_contiguous
@@ -171,7 +172,8 @@ class _Encoder:
             for e in sources:
                 self.demand(e)
             return None
-        handover = Handover(tuple(v.name for v in names), tuple(e.name for e in sources if isinstance(e, Var)))
+        regions = {tuple(map(normalize, t.valid)) for e in (*names, *sources) if isinstance(t := type_of(e), TileType)}
+        handover = Handover(tuple(v.name for v in names), tuple(e.name for e in sources if isinstance(e, Var)), len(regions) == 1)
         self.out.handovers.append(handover)
         return len(self.out.handovers) - 1
 

@@ -26,7 +26,7 @@ from egraph_rules.resident import exceeds
 #: the distribution whose bindings these are
 LIBRARY = "egglog"
 #: rule files in the order they are loaded; each but the first is a ruleset of its name, the second that of facts
-RULE_FILES = ("language", "facts", "flatten", "pages", "windows", "slices", "products", "accumulators")
+RULE_FILES = ("language", "facts", "flatten", "packed", "pages", "windows", "slices", "products", "accumulators")
 #: those of index expressions, in an e-graph of their own
 INDEX_FILES = ("index_language", "index_facts", "quotients")
 #: growth of the e-graph in one batch above which the next batch is shorter

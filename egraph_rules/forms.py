@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 from math import prod
 
-from pypto_ir.expr import index
+from pypto_ir.expr import const_int, index
 from pypto_ir.linear import normalize
 from pypto_ir.regions import collapse_contiguous, merged_valid
 from pypto_ir.types import Compact, Dims, Memory, TileType, same_dim, tile_type
@@ -87,6 +87,12 @@ def has_row_windows(t: TileType) -> bool:
 def region(t: TileType) -> Dims:
     """Valid rows and columns of the collapse, in normal form; meaningful where `rows_prefix` holds."""
     return tuple(normalize(e) for e in (merged_valid(t.valid) if t.rank > 2 else t.valid))
+
+
+def packing(t: TileType) -> Dims:
+    """The valid rows of every axis and its rows, axes of 1 left out: what tells packed tiles with the same places of rows."""
+    rows = [(normalize(v), d) for v, d in zip(t.valid[:-1], t.shape[:-1], strict=True) if const_int(v) != 1 or const_int(d) != 1]
+    return tuple(e for pair in rows for e in pair)
 
 
 def flat_type(t: TileType) -> TileType:

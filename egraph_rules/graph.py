@@ -42,7 +42,8 @@ class ENode:
 
 @dataclass(slots=True)
 class Graph:
-    """Classes of machine nodes. `flat[n]` is the class of the flat form of value n (absent where nobody asked for it), `writes[n]`
+    """Classes of machine nodes. `flat[n]` is the class of the one tile that holds value n, its flat form or, where its valid region has
+    gaps, its packed form (absent where nobody asked for it), `writes[n]`
     that of store n, `families[n]` that of the pages of value n, `columns[n]` that of its pages side by side; `page_counts` says how many
     pages a family's class has, `shapes` are the shape facts, `obstacles` the recorded reasons by class of the N-D value. `makers` are
     the rules that made a node of a class, where they were noted."""
@@ -103,6 +104,9 @@ def _graph(encoded: Encoded, frozen: Frozen, report: Report) -> Graph:
                     made_by[(output, node)] = noted[args]
     values = {args[0]: output for args, output in rows.get("value", ())}
     carrier = {args[0]: output for args, output in rows.get("Flat", ())}
+    packed = {args[0]: output for args, output in rows.get("Packed", ())}
+    # what reads a cell of a tile names its place in the flat form
+    read = {encoded.numbers[name] for name in encoded.demanded}
     shapes = {args[0]: shape for args, shape in rows.get("shape", ())}
     families = {args[0]: output for args, output in rows.get("Pages", ())}
     columns = {args[0]: output for args, output in rows.get("Cols", ())}
@@ -121,7 +125,7 @@ def _graph(encoded: Encoded, frozen: Frozen, report: Report) -> Graph:
         encoded,
         classes,
         values,
-        {number: carrier[c] for number, c in values.items() if c in carrier},
+        {number: carrier[c] if number in read else packed.get(c, carrier[c]) for number, c in values.items() if c in carrier},
         {args[0]: output for args, output in rows.get("write", ())},
         {number: families[c] for number, c in values.items() if c in families},
         {number: columns[c] for number, c in values.items() if c in columns},

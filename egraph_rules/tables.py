@@ -88,10 +88,12 @@ class LeafEntry:
 @dataclass(frozen=True, slots=True)
 class Handover:
     """A value that control flow hands on in one form: `names` are the carried name and the result of a loop, or the result of a branch;
-    `sources` what is handed in: init and yield, or the yields of both arms. Choosing a form of a name obliges every source to have it."""
+    `sources` what is handed in: init and yield, or the yields of both arms. Choosing a form of a name obliges every source to have it.
+    `alike` tells that all of them have one valid region."""
 
     names: tuple[str, ...]
     sources: tuple[str, ...]
+    alike: bool = False
 
 
 K = TypeVar("K", bound=Hashable)

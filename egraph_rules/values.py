@@ -62,6 +62,8 @@ class Values(Windows):
         c.set("kind", c.call("value", number), self.kind(t))
         # carriers are asked for at once: a demand that travels from the stores upwards would take a round for every op on its way
         c.fact("Flat", c.call("value", number))
+        if not forms.rows_prefix(t):
+            c.fact("Packed", c.call("value", number))
         if t.rank > 2 and forms.pages(_static(t)) > 1 and forms.even_pages(t):
             c.fact("Pages", c.call("value", number))
         if forms.packs_columns(t):
@@ -79,6 +81,8 @@ class Values(Windows):
         if forms.rows_prefix(t):
             c.set("kind-region", number, self.tables.regions.number(forms.region(t)))
         c.fact("kind-rows-prefix" if forms.rows_prefix(t) else "kind-gaps", number)
+        if not forms.rows_prefix(t):
+            c.set("kind-packing", number, self.tables.regions.number(forms.packing(t)))
         if forms.even_pages(t):
             c.fact("kind-even-pages", number)
         if forms.whole(t):
@@ -105,6 +109,8 @@ class Values(Windows):
             self.note_pages(var)
         if t.rank <= 2 or handover is not None:
             self.commands.fact("handed-on", number)
+            if handover is not None and self.out.handovers[handover].alike:
+                self.commands.fact("handed-alike", number)
         else:
             self.commands.fact("obstacle", self.value(var.name), "given")
 

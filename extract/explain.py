@@ -31,6 +31,7 @@ def obstacles(graph: Graph, choice: Choice) -> list[Diagnostic]:
     """One diagnostic for each value and store that stands in the way, in program order."""
     legal = choice.options
     found = _blamed(graph, legal, legal) or _blamed(graph, legal, {**_handed_on(graph), **legal}) or _given(graph, legal)
+    found = found or _read(graph, legal)
     if not found:
         names = ", ".join(n for n in graph.encoded.demanded if not _formed(graph, legal, n)) or "a store"
         found.append(Diagnostic("L104", f"{names} has no 2-D form", Place(function=graph.encoded.function.name)))
@@ -47,6 +48,19 @@ def _blamed(graph: Graph, legal: Mapping[int, object], hoped: Mapping[int, objec
                 found.append(_store(graph, number, s))
         elif isinstance(s, Assign):
             found.extend(_value(graph, hoped, s))
+    return found
+
+
+def _read(graph: Graph, legal: Mapping[int, object]) -> list[Diagnostic]:
+    """The statements that read a cell of a tile whose rows are not at their places in one 2-D tile."""
+    found = []
+    for s in walk(graph.encoded.function.body):
+        for v in uses(s) if isinstance(s, Assign) else ():
+            number = graph.encoded.numbers.get(v.name) if v.name in graph.encoded.demanded else None
+            t = None if number is None else graph.encoded.types[number]
+            if t is not None and graph.flat.get(number) not in legal and not forms.rows_prefix(t):  # type: ignore[arg-type]
+                op = s.value.op if isinstance(s.value, Call) else "this value"
+                found.append(_gaps(op, v.name, t, _place(graph, s)))
     return found
 
 

@@ -219,6 +219,11 @@ def _no_flat_operand(graph: Graph) -> bool:
     )
 
 
+def _no_packed_op(graph: Graph) -> bool:
+    """One operand has a packed form, the op has none."""
+    return not graph.classes.get(graph.flat[graph.encoded.numbers["y"]])
+
+
 def _no_same_spread(graph: Graph) -> bool:
     """The spread pages of y and w are not their pages."""
     families = [graph.families[graph.encoded.numbers[name]] for name in "yw"]
@@ -231,6 +236,7 @@ def _no_page_op(graph: Graph) -> bool:
 
 ON_VALUE: dict[str, Callable[[Graph], bool]] = {
     "flat.args.data": _no_flat_operand,
+    "packed.args": _no_packed_op,
     "pages.args": _no_page_op,
     "spread.same": _no_same_spread,
 }
