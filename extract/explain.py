@@ -55,10 +55,14 @@ def _read(graph: Graph, legal: Mapping[int, object]) -> list[Diagnostic]:
     """The statements that read a cell of a tile whose rows are not at their places in one 2-D tile."""
     found = []
     for s in walk(graph.encoded.function.body):
-        for v in uses(s) if isinstance(s, Assign) else ():
-            number = graph.encoded.numbers.get(v.name) if v.name in graph.encoded.demanded else None
-            t = None if number is None else graph.encoded.types[number]
-            if t is not None and graph.flat.get(number) not in legal and not forms.rows_prefix(t):  # type: ignore[arg-type]
+        if not isinstance(s, Assign):
+            continue
+        for v in uses(s):
+            if v.name not in graph.encoded.demanded:
+                continue
+            number = graph.encoded.numbers[v.name]
+            t = graph.encoded.types[number]
+            if graph.flat[number] not in legal and not forms.rows_prefix(t):
                 op = s.value.op if isinstance(s.value, Call) else "this value"
                 found.append(_gaps(op, v.name, t, _place(graph, s)))
     return found
