@@ -11,7 +11,8 @@
 
 Every statement that is written out once a page takes room in the instruction memory, and time in every compiler behind this one; a loop
 costs two scalar cycles a trip. Where a batch has more pages than `WRITTEN_OUT`, and every page can be loaded, multiplied and stored on
-its own, it is a loop. The pages of an accumulator then stand in one tile, so they must be whole boxes that L0C holds side by side.
+its own, it is a loop; moves and ops on single cells on the way to the store are part of it. The pages of an accumulator then stand in
+one tile, so they must be whole boxes that L0C holds side by side.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from egraph_rules.chains import accumulates, chains, in_acc
 from egraph_rules.page_parts import factors, part_of_load, plus, whole_loads
 from pypto_ir.expr import Expr, MakeTuple, Var, index
 from pypto_ir.names import Names
+from pypto_ir.ops.registry import Trait, find_op, type_of
 from pypto_ir.ops.rules import infer_call
 from pypto_ir.stmt import (
     TRUE,
@@ -91,12 +93,14 @@ class _Roller:
         self.loads = whole_loads(function)
         self.blocks = {id(s): i for i, block in enumerate(_blocks(function.body)) for s in block}
         self.readers = Counter(v.name for s in walk(function.body) for v in uses(s))
+        self.reader = {v.name: s for s in walk(function.body) for v in uses(s) if self.readers[v.name] == 1}
         defined = (v.name for s in walk(function.body) for v in definitions(s))
         self.names = Names((*defined, *(p.var.name for p in function.params)))
         #: chains of accumulators whose products and stores are loops
         self.loops: set[str] = set()
-        #: products that are made where they are stored, by name
-        self.stored: dict[str, Call] = {}
+        #: products and what is made of them page by page, where it is stored, by the name of what is stored
+        self.stored: dict[str, list[Assign]] = {}
+        self.gone: set[str] = set()
 
     # what becomes a loop
 
@@ -108,12 +112,26 @@ class _Roller:
         for s in large:
             call, name = s.value, self.found.of(s.target.name)
             assert isinstance(call, Call)
-            around = touching.get(name, [])
-            alone = not accumulates(call) and len(around) == 2 and self.whole_store(around[1], s.target)
-            if alone and self.by_page(call) and self.blocks[id(s)] == self.blocks[id(around[1])]:
-                self.stored[s.target.name] = call
-            elif name not in self.loops and self.resident(s.target, capacity, acc_rows) and all(map(self.plain, around)):
+            links = self.links(s) if not accumulates(call) and self.by_page(call) else []
+            if links:
+                self.stored[links[-1].target.name] = links
+                self.gone.update(link.target.name for link in links)
+            elif name not in self.loops and self.resident(s.target, capacity, acc_rows) and all(map(self.plain, touching.get(name, []))):
                 self.loops.add(name)
+
+    def links(self, s: Assign) -> list[Assign]:
+        """A product and the ops that take its pages one by one to a store in the same block; none where something else reads them."""
+        found = [s]
+        while True:
+            last = found[-1].target
+            reader = self.reader.get(last.name)
+            if reader is None or self.blocks[id(reader)] != self.blocks[id(s)]:
+                return []
+            if self.whole_store(reader, last):
+                return found
+            if not isinstance(reader, Assign) or not _page_by_page(reader, last):
+                return []
+            found.append(reader)
 
     def resident(self, v: Var, capacity: int | None, acc_rows: Callable[[TileType], int]) -> bool:
         """True where the pages of an accumulator are whole boxes, and L0C holds all of them side by side."""
@@ -166,9 +184,9 @@ class _Roller:
                 return [replace(s, body=self.block(body))]
             case If(then=then, orelse=orelse):
                 return [replace(s, then=self.block(then), orelse=None if orelse is None else self.block(orelse))]
+            case Assign(targets=(target,)) if target.name in self.gone:
+                return []
             case Assign(value=Call(op="tile.batch_matmul" | "tile.batch_matmul_acc") as call):
-                if s.target.name in self.stored:
-                    return []
                 if self.found.of(s.target.name) in self.loops:
                     return self.accumulated(s, call)
             case Assign(value=Call(op="tile.store", args=(Var() as source, *_)) as call) if self.rolled(source):
@@ -228,12 +246,20 @@ class _Roller:
         source, offsets, *_ = call.args
         assert isinstance(source, Var)
         shape, before = _shape(source), list[Stmt]()
-        product = self.stored.get(source.name)
-        if product is None:
+        links = self.stored.get(source.name)
+        if links is None:
             part = self.let(s, source.name, "tile.slice", (source, MakeTuple(_one(shape)), MakeTuple(tuple(at))))
         else:
-            before, parts = self.page_factors(s, product, shape, at)
-            part = self.let(s, source.name, product.op, parts, product.kwargs)
+            first, *rest = links
+            product = first.value
+            assert isinstance(product, Call)
+            before, parts = self.page_factors(first, product, shape, at)
+            part, whole = self.let(first, first.target.name, product.op, parts, product.kwargs), first.target
+            for link in rest:
+                assert isinstance(link.value, Call)
+                before.append(part)
+                args = tuple(part.target if a == whole else a for a in link.value.args)
+                part, whole = self.let(link, link.target.name, link.value.op, args, link.value.kwargs), link.target
         moved = MakeTuple(tuple(plus(o, n) for o, n in zip(tuple_items(offsets) or (), at, strict=True)))
         made = Var(self.names.derived(held.name, "stored"), held.type)
         return [*before, part, Assign((made,), replace(call, args=(part.target, moved, held)), s.loc)], made
@@ -266,6 +292,16 @@ def _blocks(body: Block) -> Iterator[Block]:
     for s in body:
         for inner in blocks(s):
             yield from _blocks(inner)
+
+
+def _page_by_page(s: Assign, v: Var) -> bool:
+    """True for an op that makes of `v`, its only tile, another one cell by cell."""
+    call = s.value
+    op = find_op(call.op) if isinstance(call, Call) else None
+    if op is None or not isinstance(call, Call) or op.writes or not op.pure:
+        return False
+    tiles = [a for a in call.args if isinstance(type_of(a), TileType)]
+    return (call.op == "tile.move" or op.trait is Trait.POINTWISE) and tiles == [v] and _shape(s.target) == _shape(v)
 
 
 def _one(shape: tuple[int, ...]) -> tuple[Expr, ...]:

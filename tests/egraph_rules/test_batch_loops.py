@@ -39,7 +39,8 @@ def products(
     batch: tuple[int, ...], left: tuple[int, ...], right: tuple[int, ...], page: tuple[int, int] = (16, 16), **ways: Any
 ) -> Function:
     """A product of two loads, stored; or, in a `loop`, added to an accumulator. `began` by a product, the accumulator is stored `twice`;
-    factors that are `cut` or read `again`, a target that is `written` too, and a product that is `moved` cannot be loops."""
+    a product that is `moved` may be `scaled` then. Factors that are `cut` or read `again` or `written`, and what is `added` to, cannot be
+    loops."""
     rows, columns = page
     b = Build()
     dtype = ways.get("dtype", FP16)
@@ -71,6 +72,10 @@ def products(
             b.out(b.let("m2", "tile.batch_matmul", a, c))
     if ways.get("moved"):
         made = b.let("v", "tile.move", made, target_memory="Vec")
+    if ways.get("scaled"):
+        made = b.let("s", "tile.muls", b.let("e", "tile.abs", made), 0.5)
+    if ways.get("added"):
+        made = b.let("u", "tile.add", made, b.read("f", b.tensor("fs", (*batch, rows, columns)), (*batch, rows, columns)))
     b.out(made, (*(n + 1 for n in batch), rows, columns), (*(1 for _ in batch), 0, 0))
     if ways.get("twice"):
         b.results.append(b.store("again", made, b.tensor("other", (*batch, rows, columns), direction="Out")))
@@ -88,6 +93,8 @@ def _first(x: Var, y: Var, left: tuple[int, ...], right: tuple[int, ...], page: 
         ((6,), (6,), (), {}),
         ((2, 3), (2, 1), (1, 3), {}),
         ((3, 2), (3, 2), (2,), {"page": (8, 24)}),
+        ((6,), (6,), (6,), {"moved": True}),
+        ((2, 3), (2, 3), (2, 3), {"moved": True, "scaled": True}),
         ((6,), (6,), (6,), {"loop": True}),
         ((2, 3), (2, 3), (3,), {"loop": True, "twice": True}),
         ((1, 6), (1, 6), (1, 1), {"loop": True, "began": True, "page": (32, 16)}),
@@ -118,7 +125,9 @@ def test_products_of_large_batches_are_loops(
         pytest.param({"cut": True}, None, id="a factor that is valid in part"),
         pytest.param({"again": True}, None, id="a factor that another product reads"),
         pytest.param({"written": True}, None, id="a factor that the function may write"),
-        pytest.param({"moved": True}, None, id="a product that is no accumulator when it is stored"),
+        pytest.param({"moved": True, "added": True}, None, id="a product to which another tile is added"),
+        pytest.param({"loop": True, "moved": True}, None, id="an accumulator that is moved as a whole"),
+        pytest.param({"twice": True}, 1, id="a product that is stored twice"),
         pytest.param({"loop": True}, 6 * 16 * 16 * 4 - 1, id="an accumulator that L0C does not hold"),
         pytest.param({"loop": True, "dtype": DType.INT8}, 6 * 32 * 16 * 4 - 1, id="an accumulator that L0C pads"),
         pytest.param({"loop": True, "page": (8, 16)}, None, id="pages that are no boxes"),
