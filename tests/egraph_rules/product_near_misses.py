@@ -81,6 +81,18 @@ def _transposed(shape: Shape, axes: Shape, valid: Shape | None = None) -> Make:
     return make
 
 
+def _turned(left: Shape, right: Shape) -> Make:
+    """A product whose right side is seen transposed."""
+
+    def make() -> Function:
+        b = Build()
+        t = b.let("t", "tile.transpose_view", matrix(b, "r", right, FP16))
+        b.out(b.let("z", "tile.batch_matmul", matrix(b, "l", left, FP16), t))
+        return b.function()
+
+    return make
+
+
 def _cut_swap() -> Function:
     b = Build()
     source = b.tensor("src", (2, 16, 32), FP16)
@@ -195,6 +207,11 @@ NEAR_MISSES: dict[str, tuple[Make, ...]] = {
     "cols.reshape": (_other_pages, _fixed_address),
     "cols.accumulate": (_accumulated((16, 24)), _accumulated((24, 16))),
     "cols.product": (_product((2, 16, 16), (2, 16, 24)), _product((2, 8, 16), (2, 16, 16))),
+    "cols.product.turned": (
+        _turned((2, 16, 32), (2, 16, 32)),
+        _turned((16, 32), (2, 24, 32)),
+        _turned((16, 16), (2, 2048, 16)),
+    ),
     "cols.slice": (_rows_of_pages,),
     "cols.assemble": (_write_rows_of_pages,),
     "pages.cols": (_accumulated((16, 24)),),

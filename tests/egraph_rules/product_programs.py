@@ -70,6 +70,16 @@ def swap(d: Draw) -> Function:
     return b.function()
 
 
+def turned_product(d: Draw) -> Function:
+    """One matrix times a batch that is seen transposed."""
+    b, batch = Build(), d.batch()
+    dtype, n = d.dtype(HALVES), d.random.choice((16, 32))
+    left = matrix(b, "l", (*d.random.choice(((), ones(batch))), 16, 32), dtype)
+    right = matrix(b, "r", (*batch, n, 32), dtype, room=16 * (d.number % 2))
+    b.out(b.let("z", "tile.batch_matmul", left, b.let("t", "tile.transpose_view", right)))
+    return b.function()
+
+
 def transpose(d: Draw) -> Function:
     b, batch = Build(), d.batch()
     x = b.load("x", (*batch, *d.random.choice(((8, 16), (16, 8), (32, 8)))), dtype=d.dtype(ALL[:4]))
@@ -257,6 +267,7 @@ PROGRAMS: dict[str, Generator] = {
     "cols.reshape": reshape,
     "cols.accumulate": create,
     "cols.product": started,
+    "cols.product.turned": turned_product,
     "cols.slice": window,
     "cols.assemble": window,
     "pages.cols": started,
