@@ -128,9 +128,7 @@ class _Work:
             case Assign(targets=(Var(name=name, type=ScalarType()),), value=value):
                 if isinstance(value, Unary | Binary | Cast):
                     region.sums[-1] += 1.0
-                bounds = interval(value, self.ranges)  # type: ignore[arg-type]
-                if bounds != (None, None):
-                    self.ranges[name] = bounds
+                self.ranges[name] = interval(value, self.ranges)  # type: ignore[arg-type]
             case For(var=var, body=body):
                 count = trips(s, self.ranges, self.default_trips)
                 self.ranges[var.name] = loop_range(s, self.ranges)

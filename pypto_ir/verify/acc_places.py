@@ -139,6 +139,8 @@ def stride_by_type(t: TileType, place: Place) -> Stride | None:
 
 def coincide(a: Stride | None, b: Stride | None) -> bool:
     """True where two strides are provably one."""
-    if isinstance(a, int) or isinstance(b, int) or a is None or b is None:
-        return a is not None and a == b
-    return provably_equal(a, b)
+    return a is not None and b is not None and provably_equal(_rows(a), _rows(b))
+
+
+def _rows(stride: Stride) -> Expr:
+    return index(stride) if isinstance(stride, int) else stride

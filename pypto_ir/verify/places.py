@@ -49,14 +49,13 @@ def walk_paths(block: Block, base: StmtPath) -> Iterator[tuple[StmtPath, Stmt]]:
     """Every statement of a block with its path, in program order; `base` is the path of the block itself."""
     stack: list[Iterator[tuple[StmtPath, Stmt]]] = [_numbered(block, base)]
     while stack:
-        for path, s in stack[-1]:
-            yield path, s
-            nested = arms(s)
-            if nested:
-                stack.extend(_numbered(inner, (*path, key)) for key, inner in reversed(nested))
-                break
-        else:
+        found = next(stack[-1], None)
+        if found is None:
             stack.pop()
+            continue
+        path, s = found
+        yield path, s
+        stack.extend(_numbered(inner, (*path, key)) for key, inner in reversed(arms(s)))
 
 
 def _numbered(block: Block, base: StmtPath) -> Iterator[tuple[StmtPath, Stmt]]:

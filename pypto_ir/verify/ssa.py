@@ -145,7 +145,7 @@ class _FunctionCheck:
             case Break() | Continue():
                 self.leaves_loop(s, at)
         if not isinstance(s, Scope):
-            results = s.results if isinstance(s, For | While | If) else definitions(s)
+            results = s.results if isinstance(s, For | While) else definitions(s)
             self.define(results, s, at, added)
 
     def loop(self, s: For | While, at: StmtPath) -> None:

@@ -13,7 +13,7 @@ from extract.price import ARM_TRIPS, Price, price, price_program
 from extract.target import load_target
 from extract.trips import DEFAULT_TRIPS, interval, trips
 from pypto_ir.dtypes import DType
-from pypto_ir.expr import Binary, Const, Expr, MakeTuple, Unary, Var, index
+from pypto_ir.expr import Binary, Cast, Const, Expr, MakeTuple, Unary, Var, index
 from pypto_ir.stmt import (
     Assign,
     Block,
@@ -27,10 +27,11 @@ from pypto_ir.stmt import (
     Param,
     Return,
     Scope,
+    Submit,
     While,
     Yield,
 )
-from pypto_ir.types import Memory, TensorType, TileType, dims, scalar_var, tensor_type, tile_type
+from pypto_ir.types import Memory, TensorType, TileType, TupleType, dims, scalar_var, tensor_type, tile_type
 
 A2, A5 = load_target("ascend910b"), load_target("ascend950")
 F32 = DType.FP32
@@ -134,6 +135,72 @@ def test_scalar_statements_cost_a_cycle_and_aliases_none() -> None:
     assert of((Assign((v,), Binary("add", N, index(4))),)).cycles == Cycles(s=1.0)
     assert of((Assign((v,), N),)).cycles == of((Assign((v,), index(4)),)).cycles == Cycles()
     assert of((Eval(FunctionCall("g")),)).cycles == Cycles(s=1.0)
+
+
+def test_each_expression_with_an_operator_costs_a_cycle() -> None:
+    v = scalar_var("v")
+    for value in (Unary("neg", N), Binary("add", N, N), Cast(N, DType.INT32)):
+        assert of((Assign((v,), value),)).cycles == Cycles(s=1.0)
+    assert of((Assign((v,), FunctionCall("g")),)).cycles == of((Assign((v,), Submit("g")),)).cycles == Cycles(s=1.0)
+    assert of((Eval(N),)).cycles == Cycles(s=1.0)
+
+
+T = tile_type(dims(16, 16), F32, Memory.VEC)
+X = Var("x", T)
+
+
+def test_a_trip_and_a_branch_cost_scalar_cycles_and_one_for_each_tile_that_they_hand_on() -> None:
+    carries = (Carry(Var("a", T), X), Carry(Var("k", N.type), N), Carry(Var("b", T), X))
+    body = (Yield((X, N, X)),)
+    results = (Var("r", T), Var("m", N.type), Var("q", T))
+    always = Const(True, DType.BOOL)
+    for s in (For(scalar_var("i"), index(0), index(4), index(1), body, carries, results), While(always, body, carries, results)):
+        assert [r.cycles for r in of((s,)).regions] == [Cycles(), Cycles(s=4.0)]
+    branch = of((If(Const(True, DType.BOOL), body, body, results),))
+    assert [r.cycles for r in branch.regions] == [Cycles(s=3.0), Cycles(), Cycles()]
+    assert [r.cycles for r in of((loop((), 4),)).regions] == [Cycles(), Cycles(s=2.0)]
+
+
+def test_regions_know_the_one_around_them() -> None:
+    inner = If(Const(True, DType.BOOL), (), ())
+    found = of(
+        (
+            loop(
+                (
+                    inner,
+                    While(Const(True, DType.BOOL), (inner,)),
+                ),
+                8,
+            ),
+        ),
+        default_trips=3,
+    )
+    assert [(r.kind, r.label, r.parent, r.trips) for r in found.regions] == [
+        ("body", None, None, 1.0), ("for", "i", 0, 8.0), ("then", None, 1, 4.0), ("else", None, 1, 4.0), ("while", None, 1, 24.0),
+        ("then", None, 4, 12.0), ("else", None, 4, 12.0),
+    ]  # fmt: skip
+
+
+def test_calls_that_nobody_names_are_priced_and_traffic_adds_up() -> None:
+    body = add_twice("a", (64, 64))
+    store = body[-1]
+    assert isinstance(store, Assign) and isinstance(store.value, Call)
+    assert of((*body[:2], Eval(store.value))).cycles == of(body).cycles
+    twice = of((*body, *add_twice("b", (64, 64))))
+    assert twice.traffic == {"DDR->Vec": 2 * 16384, "Vec->DDR": 2 * 16384}
+
+
+def test_only_channels_of_global_memory_count_as_memory() -> None:
+    left, made = (tile_type(dims(64, 64), DType.FP16, m) for m in (Memory.MAT, Memory.LEFT))
+    found = of((*add_twice("a", (64, 64)), Assign((Var("l", made),), Call("tile.move", (Var("m", left),), (("target_memory", "Left"),)))))
+    assert len(found.traffic) == 3 and sum(found.traffic.values()) > found.memory_bytes == 2 * 16384
+
+
+def test_a_call_of_several_results_gives_a_tuple() -> None:
+    call = Call("vendor.two", ())
+    both = (Var("a", T), Var("b", T))
+    assert of((Assign(both, call),)).cycles == call_cost(call, TupleType((T, T)), A2).cycles
+    assert of((Assign(both[:1], call),)).cycles == call_cost(call, T, A2).cycles != call_cost(call, TupleType((T, T)), A2).cycles
 
 
 @pytest.mark.parametrize(

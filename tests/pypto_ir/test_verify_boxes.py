@@ -169,3 +169,16 @@ def test_a_valid_region_that_is_not_constant_is_not_made_of_boxes() -> None:
     cut = tile_type(dims(16, 2), DType.FP8E8M0, Memory.MAT, TileView(valid=dims(Var("n", INDEX), 2), blayout=ROW, slayout=ROW, fractal=32))
     assert codes(stores((0, 0, 0, 0, 0), source=cut)) == ["V402"]
     assert codes(stores((0, 0, 0, 0, 0), (1, 1, 1, 16, 2), source=cut)) == []
+
+
+def test_offsets_that_are_no_literal_are_told() -> None:
+    at, load = Var("at", TupleType((INDEX,) * 5)), loads().body[0]
+    assert isinstance(load, Assign) and isinstance(load.value, Call)
+    args = (load.value.args[0], at, *load.value.args[2:])
+    (d,) = blocked_scales(function(replace(load, value=replace(load.value, args=args))))
+    assert d.code == "V402" and "no literal offsets" in d.message
+
+
+def test_boxes_of_an_unknown_number_may_be_there() -> None:
+    assert codes(loads(offsets=(0, 7, 0, 0, 0), source=mx(1, Var("n", INDEX), 2, 16, 2))) == []
+    assert codes(loads(offsets=(0, 0, 1, 0, 0), source=mx(1, Var("n", INDEX), 2, 16, 2))) == ["V402"]

@@ -12,6 +12,7 @@ from pypto_ir.stmt import (
     Assign,
     Break,
     Call,
+    Continue,
     Eval,
     For,
     Function,
@@ -352,7 +353,7 @@ def test_the_reason_why_a_name_is_out_of_view_is_told() -> None:
 
 def test_a_block_ends_with_each_statement_that_leaves_it() -> None:
     after = Assign((scalar_var("a"),), N)
-    for end in (Return(()), Break(), Yield(())):
+    for end in (Return(()), Break(), Continue(), Yield(())):
         loop = While(P, (end, after))
         assert "S103" in ssa(loop), end
     assert ssa(While(P, (after, Break()))) == []

@@ -17,7 +17,7 @@ from pypto_ir.verify import violations
 from pypto_ir.verify.linearity import _Walk
 
 #: trips of a loop, and statements, that are followed
-TRIPS, WORK = 8, 10_000
+FOLLOWED, VISITS = 8, 10_000
 
 Json = dict[str, Any]
 TILE = {"tile": [16, 32], "dtype": "FP32", "memory": "Vec"}
@@ -269,11 +269,11 @@ def test_numbers_that_are_carried_or_that_arms_give_are_others_in_the_next_trip(
 
 
 def test_buffers_in_a_circle_are_followed_for_as_many_trips_as_are_allowed() -> None:
-    names = [f"b{i}" for i in range(TRIPS + 2)]
+    names = [f"b{i}" for i in range(FOLLOWED + 2)]
     body = (into("w", f"c{names[0]}", "s", 0), {"yield": [*(f"c{n}" for n in names[1:]), "w"]})
     loop = trips(*body, to=len(names), carry={f"c{n}": n for n in names}, results=tuple(f"r{n}" for n in names))
     seen = [bool(found(*map(load, names), load("s", 4), loop, use(name))) for name in names]
-    assert seen == [True] * TRIPS + [False] * 2
+    assert seen == [True] * FOLLOWED + [False] * 2
 
 
 # ---- how much is followed ----------------------------------------------------------------------------------
@@ -321,10 +321,10 @@ NESTS = [nest(depth, into(f"a{depth}", "t", "s", 0), name=f"i{depth}_") for dept
 
 @pytest.mark.parametrize("more", [0, 1])
 def test_as_many_visits_as_are_allowed_are_made(monkeypatch: pytest.MonkeyPatch, more: int) -> None:
-    fill = [use("s", i) for i in range(WORK - 9980 - len(HEAD) + more)]
+    fill = [use("s", i) for i in range(VISITS - 9980 - len(HEAD) + more)]
     made = visits(monkeypatch, *HEAD, *fill, *NESTS)
-    assert (made == WORK) == (not more) and made <= WORK
-    assert made == WORK or made < 1000
+    assert (made == VISITS) == (not more) and made <= VISITS
+    assert made == VISITS or made < 1000
 
 
 def test_three_levels_are_followed_however_long_they_are(monkeypatch: pytest.MonkeyPatch) -> None:

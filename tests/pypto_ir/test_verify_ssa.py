@@ -70,6 +70,16 @@ def test_names_of_a_loop_body_and_of_an_arm_end_with_it() -> None:
     assert found(If(P, (let(A),)), let(B, A)) == [("S102", f"{AT}[1]")]
 
 
+def test_a_name_that_is_defined_again_inside_stays_in_view_outside() -> None:
+    assert found(let(A), loop((let(A),)), let(B, A)) == [("S101", f"{AT}[1].body[0]")]
+
+
+def test_the_body_of_a_loop_sees_its_variable_and_its_carries() -> None:
+    i, carry = scalar_var("i"), (Carry(A, index(0)),)
+    assert found(loop((let(B, i),))) == [] and found(loop((let(B, A), Yield((i,))), carry, (C,))) == []
+    assert found(While(P, (let(B, A), Yield((B,))), carry, (C,))) == []
+
+
 def test_names_of_a_scope_stay_in_view() -> None:
     assert found(Scope("cluster", (let(A),), C), let(B, Binary("add", A, C))) == []
     assert found(loop((Scope("cluster", (let(A),)), let(B, A))), let(D, A)) == [("S102", f"{AT}[1]")]
@@ -83,6 +93,18 @@ def test_an_extent_in_a_type_is_a_use() -> None:
     assert not list(verify_ssa(Program(functions=bad.functions, dynamic=("a",))))
 
 
+def test_an_extent_in_the_type_of_a_carry_or_a_result_is_a_use() -> None:
+    shaped, carry = TensorType(dims(A, 4), DType.FP32), (Carry(Var("c", TensorType(dims(A, 4), DType.FP32)), N),)
+    assert found(loop((Yield((N,)),), carry, (D,))) == found(While(P, (Yield((N,)),), carry, (D,))) == [("S102", f"{AT}[0]")]
+    plain = (Carry(B, N),)
+    for s in (
+        loop((Yield((N,)),), plain, (Var("r", shaped),)),
+        While(P, (Yield((N,)),), plain, (Var("r", shaped),)),
+        If(P, (Yield((N,)),), (Yield((N,)),), (Var("r", shaped),)),
+    ):
+        assert found(s) == [("S102", f"{AT}[0]")], s
+
+
 def test_a_carried_loop_yields_as_many_values_as_it_carries() -> None:
     carry = (Carry(A, index(0)),)
     assert found(loop((let(B, A), Yield((B,))), carry, (C,))) == []
@@ -90,10 +112,14 @@ def test_a_carried_loop_yields_as_many_values_as_it_carries() -> None:
     assert found(loop((let(B, A),), carry, (C,))) == [("S104", f"{AT}[0].body")]
     assert found(loop((Yield((A,)),), carry)) == [("S106", f"{AT}[0]")]
     assert found(loop((Yield((N,)),))) == [("S106", f"{AT}[0].body[0]")]
+    assert found(loop((let(B, A),), carry)) == [("S104", f"{AT}[0].body"), ("S106", f"{AT}[0]")]
+    assert found(loop((Return(()),), carry, (C,))) == []
 
 
 def test_the_init_of_a_carry_does_not_see_the_carried_name() -> None:
     assert found(loop((Yield((A,)),), (Carry(A, A),), (C,))) == [("S102", f"{AT}[0]")]
+    assert found(While(P, (Yield((A,)),), (Carry(A, A),), (C,))) == [("S102", f"{AT}[0]")]
+    assert found(While(P, (Yield((A,)),), (Carry(A, D),), (C,))) == [("S102", f"{AT}[0]")]
 
 
 def test_the_condition_of_a_while_reads_its_carries() -> None:
@@ -123,6 +149,7 @@ def test_nothing_follows_what_ends_a_block() -> None:
 def test_break_and_continue_belong_in_loops_without_carries() -> None:
     assert found(loop((If(P, (Break(),)), If(P, (Continue(),))))) == []
     assert found(Break()) == [("S105", f"{AT}[0]")]
+    assert found(loop(()), Break()) == [("S105", f"{AT}[1]")]
     carried = loop((If(P, (Continue(),)), Yield((A,))), (Carry(A, index(0)),), (C,))
     assert found(carried) == [("S105", f"{AT}[0].body[0].then[0]")]
     assert found(loop((loop((Break(),), var="j"), Yield((A,))), (Carry(A, index(0)),), (C,))) == []
