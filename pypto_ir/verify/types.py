@@ -245,8 +245,9 @@ def _size(shape: Dims) -> int | None:
 
 def _flattened(call: Call, target: Type, deduced: Type) -> bool:
     """True where a load or create carries the type that flattening gives it."""
-    if call.op not in ("tile.load", "tile.create") or not isinstance(target, TileType) or not isinstance(deduced, TileType):
+    if call.op not in ("tile.load", "tile.create") or not isinstance(target, TileType):
         return False
+    assert isinstance(deduced, TileType)
     size = _size(target.shape)
     if target.dtype is not deduced.dtype or size is None or size != _size(deduced.shape):
         return False

@@ -221,6 +221,8 @@ def test_a_single_block_column_is_read_whatever_its_stride(columns: int, expecte
 def test_what_is_read_begins_at_a_block(columns: int, begins: Congruence, expected: list[str]) -> None:
     at = axis(begins.exact, begins, 64, V)
     assert codes(read(FULL, lies(whole(32, 64)), columns=columns, at=at)) == expected
+    # where it lies elsewhere, too, only that is told
+    assert expected == [] or codes(read(FEW, lies(whole(32, 64)), into=MAT, columns=columns, at=at)) == expected
 
 
 # ---- what is handed on -------------------------------------------------------------------------------------

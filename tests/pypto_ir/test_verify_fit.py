@@ -31,15 +31,18 @@ from pypto_ir.types import (
     BOOL,
     INDEX,
     ArrayType,
+    Layout,
     Memory,
     ScalarType,
     TensorType,
+    TensorView,
     TileType,
     TupleType,
     Type,
     UnknownType,
     dims,
     scalar_var,
+    tensor_type,
     tile_type,
 )  # fmt: skip
 from pypto_ir.verify.aliases import Box, Ref, Write
@@ -243,6 +246,21 @@ def test_a_load_of_rank_5_may_carry_any_tile_type_of_as_many_elements() -> None:
         assert annotated("tile.load", (1, 2, 3, 4, 5), stated) == ["T201"], stated
     assert annotated("tile.create", (1, 2, 3, 4, 5), tile(60, 2)) == ["T201"]
     assert annotated("tile.load", (2, 3, 4, 5), tile(60, 2)) == ["T201"]
+
+
+def test_extents_that_are_not_constant_are_no_flat_type() -> None:
+    window = MakeTuple(dims(N, 3, 4))
+    load = Call("tile.load", (Var("x", tensor(8, 3, 4)), MakeTuple(dims(0, 0, 0)), window, window), (("target_memory", "Vec"),))
+    (code,) = codes(Assign((Var("y", tile(M, 4)),), load))
+    assert code == "T201"
+
+
+def test_scales_fit_in_their_logical_and_their_blocked_form() -> None:
+    logical, blocked = (
+        tensor_type(dims(*shape), DType.FP8E8M0, TensorView(layout=Layout.MX_A_ZZ)) for shape in ((64, 4), (1, 4, 2, 16, 2))
+    )
+    assert argument(logical, blocked) and argument(blocked, logical)
+    assert not argument(logical, tensor_type(dims(1, 4, 2, 16, 2), DType.FP8E8M0))
 
 
 def test_no_other_op_may_carry_a_flat_type() -> None:
