@@ -81,9 +81,10 @@ def _given(graph: Graph, legal: Mapping[int, object]) -> list[Diagnostic]:
     return [
         Diagnostic(
             "L105",
-            f"the parameter {p.var.name} is a tile {dims_text(p.var.type.shape)}, whose form is given",
+            f"the parameter {p.var.name} is a tile {dims_text(p.var.type.shape)}, whose form is given: a function keeps the types of its "
+            "parameters, and in a 2-D program no op may take a tile of rank above 2, not even a reshape",
             Place(function=function.name, statement=f"parameter {p.var.name}"),
-            "pass it with rank 2",
+            f"pass it with rank 2, as {dims_text(forms.flat_type(p.var.type).shape)}",
         )
         for p in function.params
         if isinstance(p.var.type, TileType) and not _formed(graph, legal, p.var.name)

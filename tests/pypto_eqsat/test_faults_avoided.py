@@ -266,4 +266,6 @@ def test_f1_attributes_are_kept_on_every_op() -> None:
 def test_f5_a_tile_parameter_of_rank_three_and_its_carry_are_refused() -> None:
     body = [loop("i", [0, "n", 1], {"c": "q"}, [load("b", "x", [0, 0, 0], [2, 3, 8]), give("b")], ["r"]), store("o", "r", [0, 0, 0], "out")]
     before = built([tile("q", 2, 3, 8), tensor("x", 2, 3, 8), scalar("n", range=(0, 3)), out("out", 2, 3, 8)], body, "o")
-    assert {d.code for d in refused(before, "q", "rank 2").diagnostics} == {"L105"}
+    assert {d.code for d in refused(before, "q", "not even a reshape", "rank 2, as [6, 8]").diagnostics} == {"L105"}
+    unread = [load("b", "x", [0, 0, 0], [2, 3, 8]), store("o", "b", [0, 0, 0], "out")]
+    assert ops(lowered(built([tile("q", 2, 3, 8), tensor("x", 2, 3, 8), out("out", 2, 3, 8)], unread, "o"))) == ["load", "store"]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -204,6 +205,21 @@ ERRORS: dict[str, Row] = {
     ),
 }
 TABLE = {**{f"1.1 {k}": r for k, r in CONTIGUOUS.items()}, **{f"4.1 {k}": r for k, (r, _) in WINDOWS.items()}, **ERRORS}
+
+
+PAGE = Path(__file__).parents[3] / "docs" / "regions.md"
+
+
+def line(name: str) -> str:
+    """The line of a row in the table of the page."""
+    row = TABLE[name]
+    upstream = row.code or ("taken, wrongly" if row.faults else "taken")
+    return f"| {name} | {upstream} | {row.default} |"
+
+
+def test_the_page_has_the_rows_of_the_table() -> None:
+    shown = [text for text in PAGE.read_text(encoding="utf-8").splitlines() if text.startswith("| ")]
+    assert shown[1:] == [line(name) for name in TABLE]
 
 
 @pytest.mark.parametrize("name", TABLE)
