@@ -78,7 +78,8 @@ def _bound(function: Function) -> Iterator[Var]:
 
 def _item(e: Expr) -> str:
     """The name under which the place of an element of a tuple is kept."""
-    return f"{e.of.name}.{e.index}" if isinstance(e, Item) and isinstance(e.of, Var) else "it"
+    assert isinstance(e, Item)
+    return f"{e.of.name}.{e.index}" if isinstance(e.of, Var) else "it"
 
 
 def _offsets(call: Call) -> tuple[Expr, ...]:

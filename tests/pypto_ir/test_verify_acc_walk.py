@@ -82,6 +82,13 @@ def test_elements_of_a_tuple_are_followed(index: int, expected: set[str]) -> Non
     assert codes(after(both, {"let": "e", "expr": {"item": index + 1, "of": "pair"}}, window("w", "e", 32))) == expected
 
 
+def test_nothing_is_known_of_elements_of_elements() -> None:
+    deep = {"name": "deep", "type": {"tuple": [{"tuple": [ACC]}]}}
+    element = {"let": "e", "expr": {"item": 0, "of": {"item": 0, "of": "deep"}}}
+    body = [element, *factors(0, FULL, 0, "FP16"), let("m", "tile.matmul_acc", "e", "a0_0", "b0_0"), ret()]
+    assert codes(incore([*parameters([FULL], "FP16"), deep], body)) == {"V301", "V302"}
+
+
 def test_windows_in_a_tuple_are_windows() -> None:
     body = [window("w", "p", 32), {"let": "pair", "expr": ["p", "w"]}]
     for index, expected in ((0, set()), (1, {"V301"})):
