@@ -135,6 +135,7 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--programs", type=int, default=20000, help="how many (default 20000)")
     parser.add_argument("--seed", type=int, default=1, help="the first seed (default 1)")
     parser.add_argument("--jobs", type=int, default=2, help="parallel processes (default 2)")
+    parser.add_argument("--seconds", type=float, default=float("inf"), help="start no more programs after these")
     parser.add_argument("--docs", action="store_true", help="write the tables into docs/index-facts.md, the false accepts beside it")
     args = parser.parse_args(argv)
     if args.programs < 1 or args.jobs < 1:
@@ -150,6 +151,9 @@ def main(argv: list[str] | None = None) -> int:
             if number % 10 == 0:
                 done, failed = found.sums["programs"], len(found.failures)
                 print(f"{done} programs, {failed} failures, {time.monotonic() - started:.0f} s", file=sys.stderr, flush=True)
+            if time.monotonic() - started > args.seconds:
+                pool.shutdown(wait=False, cancel_futures=True)
+                break
     text = report(found)
     print(f"{found.sums['programs']} programs in {time.monotonic() - started:.0f} s, {len(found.failures)} failures\n\n{text}")
     if args.docs and not found.failures:

@@ -18,7 +18,8 @@ from dataclasses import dataclass, replace
 from egraph_rules.index_blame import Blame, Obstacle
 from egraph_rules.index_build import equations_of
 from egraph_rules.index_calls import CallSite
-from egraph_rules.index_domain import Fact, bounds, never, top
+from egraph_rules.index_contexts import Contexts
+from egraph_rules.index_domain import Fact, bounds, meet, never, top
 from egraph_rules.index_operands import Operands
 from egraph_rules.index_places import Place
 from egraph_rules.index_quotients import Quotients
@@ -47,6 +48,17 @@ class Proof:
         return self.obstacle is None
 
 
+def _lacking(fact: Fact, divisor: int) -> str | None:
+    """What keeps a fact from being that of a non-negative multiple; None where nothing does."""
+    if fact.never:
+        return None
+    if not fact.is_multiple_of(divisor):
+        return "divisible"
+    if fact.lo < 0:
+        return "sign"
+    return "range" if fact.dtype.is_unsigned and fact.hi > bounds(fact.dtype)[1] // 2 else None
+
+
 class IndexFacts:
     """The facts of a program. `entries` names functions that are called from outside although the program calls them too.
 
@@ -60,6 +72,7 @@ class IndexFacts:
             self._system = self._equations.system
             self._facts = solve(self._system)
         self._quotients = Quotients(self._system, self._facts)
+        self._contexts = Contexts(self._equations, self._facts)
         self._blame = Blame(self._fact, self._equations.graph)
 
     def of(self, function: str, expr: Expr, at: Stmt | None = None) -> Fact:
@@ -76,16 +89,17 @@ class IndexFacts:
     def prove(self, function: str, expr: Expr, divisor: int, at: Stmt | None = None) -> Proof:
         """Whether an offset is a multiple of `divisor` and, read as an index, not negative."""
         fact = self._fact(function, expr, at)
-        kind = None
-        if fact.never:
-            return Proof(divisor, fact)
-        if not fact.is_multiple_of(divisor):
-            kind = "divisible"
-        elif fact.lo < 0:
-            kind = "sign"
-        elif fact.dtype.is_unsigned and fact.hi > bounds(fact.dtype)[1] // 2:
-            kind = "range"
+        kind = _lacking(fact, divisor)
+        if kind is not None:
+            fact = self._by_calls(function, expr, at, fact)
+            kind = _lacking(fact, divisor)
         return Proof(divisor, fact, None if kind is None else self._blame.obstacle(kind, function, expr, divisor, at))
+
+    def _by_calls(self, function: str, expr: Expr, at: Stmt | None, fact: Fact) -> Fact:
+        """A fact, met with what each call of the function says."""
+        value, place = self._value(function, expr, at)
+        found = None if value is None else self._contexts.fact(self._equations.functions[function], value, place)
+        return fact if found is None else meet(fact, found) or fact
 
     def quotient(self, function: str, expr: Expr, divisor: int, at: Stmt | None = None) -> Expr:
         """`expr // divisor` as an index for an offset that is proved to be a non-negative multiple of `divisor`: the plain quotient, or a

@@ -113,8 +113,9 @@ def apply(term: Term, operands: list[Fact | None], same: bool = False) -> Fact |
 
 
 def _read_two_ways(a: Fact, dtype: DType) -> bool:
-    """True for an operand that is one number by value and another by its bits: its sign is not that of the operation."""
-    return a.dtype.bits == dtype.bits and not a.within(*bounds(dtype))
+    """True for an operand that is one number by value and another as one of the operation's type: its sign is not that of the operation.
+    min(5, x) of an unsigned type is 5 or, where x is -8, what -8 wraps to."""
+    return a.dtype.bits <= dtype.bits and not a.within(*bounds(dtype))
 
 
 @dataclass(slots=True)
@@ -202,7 +203,7 @@ class LoopVariable:
 
 @dataclass(slots=True)
 class Carried:
-    """A loop-carried value: what it starts as, and what the body yields.
+    """A loop-carried value: what it starts as, and what the body yields, which no trip sees of a loop that runs once.
 
     Where each trip adds an increment d to it (`loop` names start, stop and step of a loop that counts its trips), it lies within the first
     value plus so many times d; no sum on the way wraps, by induction over trips.
@@ -217,13 +218,13 @@ class Carried:
     @property
     def inputs(self) -> tuple[NodeId, ...]:
         found = (self.init,) if self.yielded is None else (self.init, self.yielded)
-        if self.increment is not None:
-            found = (*found, *(self.loop or ()), *self.increment.nodes)
-        return found
+        more = () if self.increment is None else self.increment.nodes
+        return (*found, *(self.loop or ()), *more)
 
     def evaluate(self, facts: Facts) -> Fact | None:
         start = retyped(facts[self.init], self.dtype)
-        after = None if self.yielded is None else retyped(facts[self.yielded], self.dtype)
+        once = self.loop is not None and most_trips([facts[n] for n in self.loop]) <= 1
+        after = None if self.yielded is None or once else retyped(facts[self.yielded], self.dtype)
         both = join(start, after)
         reach = self._reach(start, facts)
         return both if both is None or reach is None else meet(both, reach)

@@ -2,7 +2,7 @@
 
 `16 * i - (x % 16) + x % 16` has the form 16 * i whatever its tree: a form is a constant plus multiples of atoms, and the value is its
 form modulo 2**bits, whether or not operations on the way wrap. Three identities of quotients, true of floor and of truncating division,
-are applied to forms: x - x % c = c * (x // c), c * (x // c) + x % c = x, and x - c * (x // c) = x % c.
+are applied to forms: x - x % c = c * (x // c), c * (x // c) + x % c = x, and x - c * (x // c) = x % c; (x // a) // b is x // (a * b).
 """
 
 from __future__ import annotations
@@ -119,7 +119,19 @@ class Values:
             dtype: DType | None = DType.BOOL
         else:
             dtype = promote_scalar(x, y)
-        return None if dtype is None else self._operation(op, dtype, (a, b))
+        if dtype is None:
+            return None
+        return self._operation(op, dtype, self._once_divided(dtype, a, b) if op == "floordiv" else (a, b))
+
+    def _once_divided(self, dtype: DType, a: ValueId, b: ValueId) -> tuple[ValueId, ValueId]:
+        """Dividend and divisor of a // b: of (x // 4) // 5 they are x and 20, as the rule `quotient.quotient` says of signed numbers."""
+        inner, by = self[a], self[b].constant
+        if inner.op != "floordiv" or inner.dtype is not dtype or by is None or by <= 0 or not dtype.is_signed:
+            return a, b
+        x, first = inner.operands[0], self[inner.operands[1]].constant
+        if first is None or first <= 0 or self[x].dtype is not dtype or first * by >= 1 << dtype.bits - 1:
+            return a, b
+        return x, self.const(dtype, first * by)
 
     def _operation(self, op: str, dtype: DType, operands: tuple[ValueId, ...]) -> ValueId:
         key_operands = operands

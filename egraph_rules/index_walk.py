@@ -174,11 +174,11 @@ class Walk(Operands):
         assert isinstance(rule, Carried)
         if not isinstance(after, int):
             after = self.scalar(MakeTuple(()), body, rule.dtype)
-        rule.yielded = self.system.node(after, body)
+        rule.yielded, rule.loop = self.system.node(after, body), loop
         old, new = self.values[carry], self.values[after]
         by = combine(new.form, old.form, -1)
         if alike(new.dtype, old.dtype) and not by.coefficient(carry):
-            rule.loop, rule.increment = loop, self.system.sums(by, body)
+            rule.increment = self.system.sums(by, body)
 
     def after(self, result: Var, init: Handle, after: Handle, body: Place, place: Place, loop: tuple[int, int, int]) -> Handle:
         """The value that a loop ends with."""

@@ -19,8 +19,8 @@ from dataclasses import dataclass, field
 from egraph_rules.buffers import Versions, written
 from egraph_rules.entries import Encoded
 from extract.price import ARM_TRIPS
-from extract.trips import DEFAULT_TRIPS, Interval, interval, loop_range, nested, parameter_ranges, trips
-from pypto_ir.expr import Expr, Var, const_int, variables
+from extract.trips import DEFAULT_TRIPS, Interval, interval, loop_range, nested, parameter_ranges, surely_runs, trips
+from pypto_ir.expr import Expr, Var, variables
 from pypto_ir.stmt import Assign, Block, Break, Call, Continue, For, FunctionCall, If, Scope, Stmt, Submit, While, walk
 from pypto_ir.types import ScalarType, type_exprs
 
@@ -195,12 +195,8 @@ class _Walk:
 
 
 def _runs(s: For, ranges: dict[str, Interval]) -> bool:
-    """True where the body of a loop with a positive constant step provably runs through at least once."""
-    step = const_int(s.step)
-    if step is None or step <= 0 or any(isinstance(inner, Break | Continue) for inner in walk(s.body)):
-        return False
-    last_start, first_stop = interval(s.start, ranges)[1], interval(s.stop, ranges)[0]
-    return last_start is not None and first_stop is not None and last_start < first_stop
+    """True where the body of a loop provably runs through at least once."""
+    return surely_runs(s, ranges) and not any(isinstance(inner, Break | Continue) for inner in walk(s.body))
 
 
 def free_dims(encoded: Encoded) -> set[str]:

@@ -6,10 +6,17 @@ range [1, 128], and `default` times where nothing bounds n.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import TypeAlias
 
-from pypto_ir.expr import Binary, Cast, Const, Expr, Unary, Var, const_int
+from egraph_rules import index_trips
+from egraph_rules.index_domain import INDEX_LIMIT, Fact, bounds, exactly, into, make, meet, outside, top
+from egraph_rules.index_nodes import apply
+from egraph_rules.index_transfer import cast
+from egraph_rules.index_trips import variable
+from egraph_rules.index_values import Form, Term
+from pypto_ir.dtypes import DType
+from pypto_ir.expr import Binary, Cast, Const, Expr, Unary, Var, children, const_int, dtype_of
 from pypto_ir.linear import linear
 from pypto_ir.stmt import For, Function
 
@@ -41,9 +48,12 @@ def trips(loop: For, ranges: Ranges, default: int = DEFAULT_TRIPS) -> int:
     step = const_int(loop.step)
     if step is None or step == 0:
         return default
-    ends = (loop.stop, loop.start) if step > 0 else (loop.start, loop.stop)
-    distance = interval(Binary("sub", *ends), ranges)[1]
-    return default if distance is None else max(0, -(-distance // abs(step)))
+    far, near = (loop.stop, loop.start) if step > 0 else (loop.start, loop.stop)
+    high, low = interval(far, ranges)[1], interval(near, ranges)[0]
+    found = [] if high is None or low is None else [high - low]
+    if dtype_of(loop.var) in (DType.INDEX, DType.INT64) and (between := interval(Binary("sub", far, near), ranges)[1]) is not None:
+        found.append(between)  # equal terms cancel, as in range(i, i + 64, 16)
+    return max(0, -(-min(found) // abs(step))) if found else default
 
 
 def nested(runs: float, count: float) -> float:
@@ -53,62 +63,75 @@ def nested(runs: float, count: float) -> float:
 
 def loop_range(loop: For, ranges: Ranges) -> Interval:
     """The bounds of a loop variable."""
-    step = const_int(loop.step)
-    start, stop = interval(loop.start, ranges), interval(loop.stop, ranges)
-    if step is None or step == 0:
-        return _ANY
-    if step > 0:
-        return start[0], None if stop[1] is None else stop[1] - 1
-    return None if stop[0] is None else stop[0] + 1, start[1]
+    found = variable(dtype_of(loop.var) or DType.INDEX, _of_bounds(loop, ranges))
+    return _ANY if found is None else _ends(found)
+
+
+def surely_runs(loop: For, ranges: Ranges) -> bool:
+    """True where the body of a loop runs at least once."""
+    return index_trips.surely_runs(_of_bounds(loop, ranges))
+
+
+def _of_bounds(loop: For, ranges: Ranges) -> list[Fact | None]:
+    return [_Facts(ranges).of(e) for e in (loop.start, loop.stop, loop.step)]
 
 
 def interval(e: Expr, ranges: Ranges) -> Interval:
-    """Bounds of an integer expression; equal terms of sums cancel first, so that `i + 8 - i` is 8 whatever i
-    is."""
-    form = linear(e)
-    low: int | None = form.constant
-    high: int | None = form.constant
-    for atom, coefficient in form.terms:
-        a, b = _atom(atom, ranges)
-        if coefficient < 0:
-            a, b = b, a
-        low = None if low is None or a is None else low + coefficient * a
-        high = None if high is None or b is None else high + coefficient * b
-    return low, high
+    """Bounds of an integer expression at the width of its type, with floor and with truncating division; equal terms of sums cancel
+    first, so that `i + 8 - i` is 8 whatever i is."""
+    return _ends(_Facts(ranges).of(e))
 
 
-def _atom(e: Expr, ranges: Ranges) -> Interval:
-    match e:
-        case Var(name=name):
-            return ranges.get(name, _ANY)
-        case Cast(operand=a, dtype=d) if d.is_int:
-            return interval(a, ranges)
-        case Unary(op="abs", operand=a):
-            low, high = interval(a, ranges)
-            return 0, None if low is None or high is None else max(abs(low), abs(high))
-        case Binary(op="min", left=a, right=b):
-            (a0, a1), (b0, b1) = interval(a, ranges), interval(b, ranges)
-            return _both(a0, b0, min), _either(a1, b1, min)
-        case Binary(op="max", left=a, right=b):
-            (a0, a1), (b0, b1) = interval(a, ranges), interval(b, ranges)
-            return _either(a0, b0, max), _both(a1, b1, max)
-        case Binary(op="floordiv", left=a, right=Const() as b) if (by := const_int(b)) is not None and by > 0:
-            low, high = interval(a, ranges)
-            return None if low is None else low // by, None if high is None else high // by
-        case Binary(op="mod", right=Const() as b) if (by := const_int(b)) is not None and by > 0:
-            return 0, by - 1
-        case Binary(op="mul", left=a, right=b):
-            (a0, a1), (b0, b1) = interval(a, ranges), interval(b, ranges)
-            if a0 is None or a1 is None or b0 is None or b1 is None:
-                return _ANY
-            corners = (a0 * b0, a0 * b1, a1 * b0, a1 * b1)
-            return min(corners), max(corners)
-    return _ANY
+def _ends(a: Fact) -> Interval:
+    """The ends of a fact; what only says how large anything may be is no bound."""
+    least, greatest = bounds(a.dtype)
+    far = INDEX_LIMIT >> 1
+    return None if a.lo <= max(least, -far) else a.lo, None if a.hi >= min(greatest, far) else a.hi
 
 
-def _both(a: int | None, b: int | None, of: Callable[[int, int], int]) -> int | None:
-    return None if a is None or b is None else of(a, b)
+class _Facts:
+    """Facts of expressions over names of which bounds are known, each found once."""
+
+    def __init__(self, ranges: Ranges) -> None:
+        self.ranges = ranges
+        self.found: dict[Expr, Fact] = {}
+
+    def of(self, e: Expr, part: bool = False) -> Fact:
+        """The fact of an operation, met with what the linear form of a sum says; `part` is an operand of such a sum."""
+        if isinstance(e, Const) and e.dtype.is_int:
+            return exactly(e.dtype, int(e.value))
+        if isinstance(e, Var):
+            return _known(self.ranges.get(e.name, _ANY), dtype_of(e) or DType.INDEX)
+        if e not in self.found:
+            self.found[e] = self._operation(e, part)
+        return self.found[e]
+
+    def _operation(self, e: Expr, part: bool) -> Fact:
+        dtype = dtype_of(e) or DType.INDEX
+        if isinstance(e, Cast) and dtype.is_int:
+            return cast(self.of(e.operand), dtype) or top(dtype)
+        if not isinstance(e, Unary | Binary):
+            return top(dtype)
+        sums = e.op in ("add", "sub", "mul", "neg")
+        operands: list[Fact | None] = [self.of(a, sums) for a in children(e)]
+        found = apply(Term(e.op, dtype, (), Form(0)), operands) or top(dtype)
+        return (meet(found, self._of_form(e, dtype)) or found) if sums and not part and dtype.is_int else found
+
+    def _of_form(self, e: Expr, dtype: DType) -> Fact | None:
+        form = linear(e)
+        low = high = form.constant
+        for atom, coefficient in form.terms:
+            a = self.of(atom, True)
+            if not a.dtype.is_int or (a.dtype.bits < dtype.bits and a.dtype.is_unsigned and a.hi > bounds(a.dtype)[1] // 2):
+                return top(dtype)  # widened by value, or by its bits
+            ends = sorted((coefficient * a.lo, coefficient * a.hi))
+            low, high = low + ends[0], high + ends[1]
+        return into(dtype, low, high)
 
 
-def _either(a: int | None, b: int | None, of: Callable[[int, int], int]) -> int | None:
-    return b if a is None else a if b is None else of(a, b)
+def _known(given: Interval, dtype: DType) -> Fact:
+    """A name of which bounds are known; an INDEX that nothing bounds is at most as large as memory."""
+    whole = outside(dtype)
+    least = whole.lo if given[0] is None else max(given[0], bounds(dtype)[0])
+    greatest = whole.hi if given[1] is None else min(given[1], bounds(dtype)[1])
+    return make(dtype, min(least, greatest), greatest) or whole

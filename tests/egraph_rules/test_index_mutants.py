@@ -17,12 +17,14 @@ from typing import Any
 
 import pytest
 from test_index_facts import test_facts_of_forms
+from test_index_places import test_a_sum_of_two_parameters_is_proved_call_by_call
 from test_index_quotients import test_an_operation_that_wraps_at_its_width_is_not_done_at_another
 
 from egraph_rules import (
     index_bits,
     index_bounds,
     index_conditions,
+    index_contexts,
     index_division,
     index_domain,
     index_enumerated,
@@ -295,3 +297,12 @@ def test_forms_catch(name: str) -> None:
 def test_an_operation_that_wraps_and_is_done_as_an_index_is_caught() -> None:
     with mutated((index_quotients._Extraction.__init__, "inputs in exact[name]", "True")), pytest.raises(AssertionError):
         test_an_operation_that_wraps_at_its_width_is_not_done_at_another()
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [("join(found, self.facts[node])", "self.facts[node]"), ("if self.facts[caller.reach()] is None:", "if found is not None:")],
+)
+def test_facts_of_one_call_for_all_are_caught(old: str, new: str) -> None:
+    with mutated((index_contexts.Contexts.fact, old, new)), pytest.raises(AssertionError):
+        test_a_sum_of_two_parameters_is_proved_call_by_call()

@@ -95,3 +95,50 @@ def test_what_a_function_hands_to_itself_grows_by_its_increments() -> None:
         body = [call(32, "m", name="f"), ret()]
         p = program(f, function("main", [scalar("m")], body, kind="Orchestration", returns=[]), target=None)
         assert proof(p).proved is proved
+
+
+def pairs(*given: tuple[object, object], body: str = "x + y", between: bool = False) -> Program:
+    """A function of x and y, and calls that give pairs of these, through another function where `between`."""
+    xy = [scalar("x"), scalar("y")]
+    k = function("k", xy, [let("o", body), ret()], kind="Orchestration", returns=[])
+    m = function("m", xy, [call("x", "y + 0", name="k"), ret()], kind="Orchestration", returns=[])
+    calls = [call(*pair, name="m" if between else "k") for pair in given]
+    entry = function("main", [scalar("i", range=(0, 9))], [*calls, ret()], kind="Orchestration", returns=[])
+    return program(k, *([m] if between else []), entry, target=None)
+
+
+def test_a_sum_of_two_parameters_is_proved_call_by_call() -> None:
+    for between in (False, True):
+        assert proof(pairs((8, 8), (16, 0), between=between)).proved
+        assert proof(pairs(("i", "32 - i"), (40, 8), between=between)).proved
+        assert not proof(pairs((8, 8), (16, 8), between=between)).proved
+        assert not proof(pairs((16, 8), (8, 8), between=between)).proved
+        assert not proof(pairs(("i", "16 - i"), ("i", "15 - i"), between=between)).proved
+    assert str(proof(pairs((8, 8), (16, 0))).fact) == "16"
+
+
+def test_calls_that_are_not_all_known_prove_nothing() -> None:
+    p = pairs((8, 8), (16, 0))
+    f, e, s = where(p)
+    assert not IndexFacts(p, entries=["k"]).prove(f, e, 16, s).proved
+    inner = {"if": "n > 0", "then": [call("x + 8", "y + 8", "n - 1", name="f")]}
+    xy = [scalar("x"), scalar("y"), scalar("n")]
+    f_ = function("f", xy, [let("o", "x + y"), inner, ret()], kind="Orchestration", returns=[])
+    entry = function("main", [], [call(8, 8, 3, name="f"), call(16, 0, 3, name="f"), ret()], kind="Orchestration", returns=[])
+    assert not proof(program(f_, entry, target=None)).proved
+
+
+def test_what_a_call_gives_is_no_more_than_what_its_place_allows() -> None:
+    """k(i, j) in the arm where i + j is 16, and only there."""
+    xy = [scalar("x"), scalar("y")]
+    for condition, proved in (("j == 16 - i", True), ("j == 15 - i", False)):
+        k = function("k", xy, [loop("c", [0, 64, 16], {}, [let("o", "x + y + c")]), ret()], kind="Orchestration", returns=[])
+        body = [{"if": condition, "then": [call("i", "j", name="k")]}, ret()]
+        entry = function("main", [scalar("i", range=(0, 9)), scalar("j", range=(0, 99))], body, kind="Orchestration", returns=[])
+        assert proof(program(k, entry, target=None)).proved is proved
+
+
+def test_of_a_loop_that_runs_once_no_trip_sees_what_the_body_yields() -> None:
+    for stop, proved in (("1", True), ("2", False), ("i", False)):
+        body = loop("k", [0, stop, 1], {"a": "16"}, [let("o", "a"), let("b", "a * 3 + 1"), give("b")], ["r"])
+        assert proof(main([scalar("i", range=(0, 9))], body)).proved is proved

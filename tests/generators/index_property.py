@@ -20,7 +20,7 @@ from egraph_rules.index_facts import Fact, IndexFacts, Proof, Relation
 from egraph_rules.mx.proofs import Where
 from egraph_rules.mx.upstream import UpstreamProver
 from pypto_ir.dtypes import DType
-from pypto_ir.expr import Binary, Cast, Const, Expr, Unary, dtype_of
+from pypto_ir.expr import Binary, Cast, Expr, Unary, Var, dtype_of
 from pypto_ir.interp.inputs import Lane
 from pypto_ir.interp.machine import Machine
 from pypto_ir.interp.scalars import DIVISIONS, Thunk, compile_expr
@@ -190,6 +190,7 @@ def _look(claim: Claim, checked: Checked, judged: Judged, division: str) -> Call
     probe, fact, proof = claim.probe, claim.fact, claim.proof
     value_of = compile_expr(probe.expr, division)
     quotient_of = None if claim.quotient is None else compile_expr(claim.quotient, division)
+    exact_of = exact(probe.expr, division) if fact.cannot_wrap else None
     other_of = None if claim.relation is None else compile_expr(claim.relation[0], division)
 
     def look(env: dict[str, Any]) -> None:
@@ -205,7 +206,7 @@ def _look(claim: Claim, checked: Checked, judged: Judged, division: str) -> Call
         congruent = (value - fact.residue) % fact.modulus == 0 if fact.modulus else value == fact.residue
         if not (inside and congruent):
             _fail(claim, f"is {value}, said to be {fact}", division)
-        if fact.cannot_wrap and exact(probe.expr, env, division) != value:
+        if exact_of is not None and exact_of(env) != value:
             _fail(claim, f"is {value} by wrapping, said not to wrap", division)
         if proof.proved and false:
             _fail(claim, f"is {value}, proved to be a non-negative multiple of {proof.divisor}", division)
@@ -235,30 +236,45 @@ def as_index(value: int, dtype: DType) -> int:
     return value - (1 << dtype.bits) if dtype.is_unsigned and value >> (dtype.bits - 1) else value
 
 
-def exact(e: Expr, env: dict[str, Any], division: str) -> int | None:
+#: the value of an expression where names have these, None where an operation wraps or has no result
+Exact: TypeAlias = Callable[[dict[str, Any]], "int | None"]
+_EXACT: dict[str, Callable[[int, int], int]] = {
+    "add": lambda x, y: x + y, "sub": lambda x, y: x - y, "mul": lambda x, y: x * y, "shl": lambda x, y: x << y, "pow": lambda x, y: x**y,
+    "neg": lambda x, _: -x, "abs": lambda x, _: abs(x), "bitnot": lambda x, _: ~x,
+}  # fmt: skip
+
+
+def exact(e: Expr, division: str) -> Exact:
     """The value of an expression if none of its operations wraps, else None."""
     match e:
-        case Unary(op=op, operand=a) if op in ("neg", "abs", "bitnot"):
-            x = exact(a, env, division)
-            return None if x is None else _fitting({"neg": -x, "abs": abs(x), "bitnot": ~x}[op], e)
         case Cast(operand=a):
-            x = exact(a, env, division)
-            return None if x is None else _fitting(x, e)
-        case Binary(op="add" | "sub" | "mul" | "shl" | "pow" as op, left=a, right=b):
-            x, y = exact(a, env, division), exact(b, env, division)
-            if x is None or y is None:
-                return None
-            results = {"add": lambda: x + y, "sub": lambda: x - y, "mul": lambda: x * y, "shl": lambda: x << y, "pow": lambda: x**y}
-            return _fitting(results[op](), e)
+            inner = exact(a, division)
+            return lambda env: None if (x := inner(env)) is None else _fitting(x, e)
+        case Unary(op=op, operand=a) if op in _EXACT:
+            inner, unary = exact(a, division), _EXACT[op]
+            return lambda env: None if (x := inner(env)) is None else _fitting(unary(x, 0), e)
         case Binary(op=op, left=a, right=b):
-            x, y = exact(a, env, division), exact(b, env, division)
-            p, q = dtype_of(a), dtype_of(b)
-            if x is None or y is None or p is None or q is None:
-                return None
-            if op == "floordiv" and y == -1 and _fitting(-x, e) is None:
-                return None
-            return _evaluated(compile_expr(Binary(op, Const(x, p), Const(y, q)), division), {})
-    return _evaluated(compile_expr(e, division), env)
+            return _exact_binary(e, exact(a, division), exact(b, division), division)
+    value_of = compile_expr(e, division)
+    return lambda env: _evaluated(value_of, env)
+
+
+def _exact_binary(e: Binary, left: Exact, right: Exact, division: str) -> Exact:
+    p, q = dtype_of(e.left), dtype_of(e.right)
+    assert p is not None and q is not None
+    operation = compile_expr(Binary(e.op, Var("a", ScalarType(p)), Var("b", ScalarType(q))), division)
+
+    def value(env: dict[str, Any]) -> int | None:
+        x, y = left(env), right(env)
+        if x is None or y is None:
+            return None
+        if e.op in _EXACT:
+            return _fitting(_EXACT[e.op](x, y), e)
+        if e.op == "floordiv" and y == -1 and _fitting(-x, e) is None:
+            return None
+        return _evaluated(operation, {"a": x, "b": y})
+
+    return value
 
 
 def _fitting(value: int, e: Expr) -> int | None:
