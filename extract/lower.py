@@ -14,6 +14,7 @@ from egraph_rules.graph import Graph, saturated
 from egraph_rules.narrowed import narrow_accumulators
 from egraph_rules.one_buffer import one_buffer
 from egraph_rules.page_loops import split_page_loops
+from egraph_rules.pending import into_l1
 from egraph_rules.row_windows import lift_row_windows
 from extract.allocate import Allocation
 from extract.bound import lower_bound, skeleton
@@ -27,7 +28,7 @@ from extract.machine import FAMILIES
 from extract.price import Price, price
 from extract.problem import Problem, problem
 from extract.target import Target
-from extract.trace import BATCH_LOOPS, ONE_BUFFER, PAGE_LOOPS, ROW_BANDS, ROW_WINDOWS, Pass
+from extract.trace import BATCH_LOOPS, IN_L1, ONE_BUFFER, PAGE_LOOPS, ROW_BANDS, ROW_WINDOWS, Pass
 from extract.trips import DEFAULT_TRIPS
 from extract.verdict import Judge, internal
 from extract.weights import class_weights
@@ -154,7 +155,7 @@ def _texts(function: Function, target: Target, aliased: tuple[tuple[str, str], .
     """What is lowered, in this order, until something fits: large batches as loops, the function as it is, and, with loops written out
     by pages, accumulators apart that together are too large."""
     capacity = target.capacity(Memory.ACC)
-    joined = one_buffer(function)
+    joined = one_buffer(into_l1(function))
     rolled = roll_batches(
         joined, capacity, lambda t: target.acc_row_alignment(t.dtype), frozenset(name for pair in aliased for name in pair)
     )
@@ -182,7 +183,8 @@ def _lower_once(
     if found:
         raise Refused(found)
     clock = Clock()
-    joined = one_buffer(function)
+    placed = into_l1(function)
+    joined = one_buffer(placed)
     lifted = lift_row_windows(joined)
     if lifted.obstacles:
         raise Refused(window_diagnostics(function, lifted.obstacles))
@@ -211,7 +213,7 @@ def _lower_once(
     best = fitted(question, choices, decision, author, Judge(question, target, default_trips, clock), left)
     passes = []
     if traced:
-        done = ((ONE_BUFFER, joined is not function), (ROW_WINDOWS, lifted.pages), (ROW_BANDS, lifted.bands))
+        done = ((IN_L1, placed is not function), (ONE_BUFFER, joined is not placed), (ROW_WINDOWS, lifted.pages), (ROW_BANDS, lifted.bands))
         prepared_by = tuple(name for name, changed in done if changed)
         passes = [Pass(function, target, default_trips, question, choices, decision, best.first, best, author, prepared_by)]
     cost, bound = best.price.cost, best.bound

@@ -22,7 +22,7 @@ from pypto_ir.stmt import Function
 
 #: what may be done to a function before its values are encoded
 ONE_BUFFER, ROW_WINDOWS, ROW_BANDS = "accumulators.one-buffer", "accumulators.row-windows", "accumulators.row-bands"
-PAGE_LOOPS, BATCH_LOOPS = "accumulators.page-loops", "products.batch-loops"
+PAGE_LOOPS, BATCH_LOOPS, IN_L1 = "accumulators.page-loops", "products.batch-loops", "products.open-loads"
 
 
 @dataclass(frozen=True, slots=True)

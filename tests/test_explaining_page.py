@@ -52,4 +52,5 @@ def test_table_of_remarks_names_every_subject() -> None:
         "accumulators.row-bands",
         "accumulators.page-loops",
         "products.batch-loops",
+        "products.open-loads",
     }

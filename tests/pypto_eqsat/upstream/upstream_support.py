@@ -37,7 +37,8 @@ from pypto_ir.verify import linearity, tile_ops_2d, verify_program
 
 def lowered_as_upstream(before: Program, *, faults: tuple[str, ...] = (), **options: Any) -> Program:
     """`before` as upstream lowers it: 2-D, accepted by the verifiers, equal to its input under interpretation, and read back from its
-    text. `faults` are words of the warnings about upstream's own program, one each; there are no others."""
+    text. `faults` are words of the warnings about upstream's own program, one each; there are no others. The default gives a program that
+    is equal too, at no more than that costs."""
     result = optimize(before, policy="upstream", policy_cost=True, **options)
     checked_faults(result, faults)
     after = result.program
@@ -53,6 +54,9 @@ def lowered_as_upstream(before: Program, *, faults: tuple[str, ...] = (), **opti
     text = write_as(after, "text")
     assert after is before or write_as(read_printed(text, "after.py").program, "text") == text
     assert result.stats["cost"] == pytest.approx(cost(after, options.get("target")))
+    cheapest = optimize(before, **options)
+    assert cheapest.stats["validated"]["equal"]
+    assert faults or cheapest.stats["cost"] <= result.stats["cost"] * (1 + 1e-9)
     return after
 
 
