@@ -4,8 +4,8 @@
     t = transpose_view(a)                             t = transpose_view(a)
     p = batch_matmul(t, b)                            p = batch_matmul(t, b)
 
-L1 is the only memory that a load fills and that the cube unit is fed from, so such a load has no choice (`spec/flatten.md` 3.1). What such a
-load is seen as on its way (a transposed view, other batch dims, a window, another name) lies there too.
+L1 is the only memory that a load fills and that the cube unit is fed from, so such a load has no choice (`spec/flatten.md` 3.1). What such
+a load is seen as on its way (a transposed view, other batch dims, a window, another name) lies there too.
 """
 
 from __future__ import annotations
