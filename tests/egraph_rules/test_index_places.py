@@ -6,7 +6,10 @@ from helpers import const, function, give, loop, program, ret, scalar
 from test_index_facts import call, calling, let, main, where
 
 from egraph_rules.index_facts import Fact, IndexFacts, Proof
-from pypto_ir.stmt import Program
+from pypto_ir.dtypes import DType
+from pypto_ir.expr import Var, index
+from pypto_ir.stmt import Assign, Function, Param, Program, Return, Submit
+from pypto_ir.types import INDEX, CommCtxType, ScalarType
 
 
 def fact(p: Program) -> Fact:
@@ -142,3 +145,15 @@ def test_of_a_loop_that_runs_once_no_trip_sees_what_the_body_yields() -> None:
     for stop, proved in (("1", True), ("2", False), ("i", False)):
         body = loop("k", [0, stop, 1], {"a": "16"}, [let("o", "a"), let("b", "a * 3 + 1"), give("b")], ["r"])
         assert proof(main([scalar("i", range=(0, 9))], body)).proved is proved
+
+
+def test_a_launch_with_a_gap_before_its_contexts_gives_what_it_gives() -> None:
+    """k(row, col, ctx) launched with (16, ctx): the run time fills col."""
+    row, col, context, handle = Var("row", INDEX), Var("col", INDEX), Var("ctx", CommCtxType()), Var("handle", CommCtxType())
+    known = Assign((Var("o", INDEX),), row)
+    k = Function("k", (Param(row), Param(col), Param(context)), (), (known, Return(())), "Orchestration")
+    launch = Assign((Var("t", ScalarType(DType.TASK_ID)),), Submit("k", (index(16), handle)))
+    main_ = Function("main", (Param(handle),), (), (launch, Return(())), "Orchestration")
+    facts = IndexFacts(Program("P", (k, main_)))
+    assert facts.of("k", row, known).constant == 16
+    assert str(facts.of("k", col, known)) == "any INDEX"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
 from helpers import calls, function, give, incore, let, loop, main, out, program, ret, scalar, store, tensor, types
 from scales import A, B, blocked, call, compared, keep, kept, mx_refused, run_mx, scale_load, scales, shape_of, texts
@@ -15,6 +16,7 @@ from pypto_eqsat.driver import optimize
 from pypto_ir.diagnostics import Diagnostics
 from pypto_ir.dtypes import DType
 from pypto_ir.expr import Item, MakeTuple, Var, index
+from pypto_ir.interp.machine import run
 from pypto_ir.json_reader import read_program
 from pypto_ir.printed.program_reader import read_printed
 from pypto_ir.stmt import Assign, Call, For, Function, If, Param, Program, Return, While, walk
@@ -81,6 +83,36 @@ def test_tuples_and_their_items() -> None:
     assert bound["both"].items[1] is o.type
     verdict = compared(before, after)
     assert verdict.equal and verdict.validated
+
+
+def test_scales_in_a_tuple_that_a_function_returns() -> None:
+    s, o = Var("s", mx(32, 2)), Var("o", tensor_type(dims(16, 2), DType.FP8E8M0))
+    both = TupleType((s.type, o.type))
+    f = Function("main", (Param(s), Param(o)), (both,), (Return((MakeTuple((s, o)),)),), "Opaque")
+    (after,) = run_mx(Program("P", (f,))).functions
+    (returned,) = after.returns
+    assert isinstance(returned, TupleType) and shape(returned.items[0]) == BOXES and returned.items[1] is o.type
+    (end,) = after.body
+    assert isinstance(end, Return) and isinstance(end.values[0], MakeTuple)
+    assert end.values[0].items[0] is after.params[0].var and shape(after.params[0].var.type) == BOXES
+
+
+def test_a_view_of_a_view_counts_bytes_in_memory_order() -> None:
+    """Bytes seen as scales and as bytes again are the same bytes; in the order of logical scales they would be others."""
+    before = incore(
+        [tensor("x", 1, 128, dtype="FP8E8M0"), kept(1, 128), kept(4, 32, name="p_0")],
+        [let("m", "tensor.view", "x", [4, 32], layout=B), let("n", "tensor.view", "m", [1, 128], layout="ND"),
+         let("t", "tile.load", "n", [0, 0], [1, 128], [1, 128], target_memory="Vec"), *keep("t"),
+         scale_load("u", "m", [0, 0], [4, 32]), *keep("u", "p", "p_0"), ret("o", "p")],
+    )  # fmt: skip
+    after = blocked(before)
+    assert len(calls(after, "tensor.view")) == 2
+    data = np.arange(128, dtype=np.float32)[None] % 8 + 1
+    for p in (before, after):
+        outcome = run(p, "main", {"x": np.exp2(data)})
+        line, box = (outcome.memory[name].arrays()[0].astype(np.float32) for name in ("o_0", "p_0"))
+        assert (np.log2(line.reshape(1, 128)) == data).all()
+        assert (np.log2(box.reshape(4, 32)) != data.reshape(4, 32)).any()
 
 
 def test_carried_scales_through_for_and_while() -> None:
