@@ -124,8 +124,8 @@ class Values(Windows):
         """A statement that gives a tile: the term of its value, and its facts."""
         self.term(var, value)
         names = {value.name} if isinstance(value, Var) else {e.name for e in value.args if isinstance(e, Var)}
-        swapped = isinstance(value, Call) and value.op == "tile.transpose"
-        if swapped or not self.by_pages.isdisjoint(names) or (isinstance(value, Call) and _declared(value.op).page_op is not None):
+        paged = isinstance(value, Call) and value.op in ("tile.transpose", "tile.fillpad_expand")
+        if paged or not self.by_pages.isdisjoint(names) or (isinstance(value, Call) and _declared(value.op).page_op is not None):
             self.note_pages(var)
 
     def term(self, var: Var, value: Var | Call) -> None:
@@ -236,6 +236,8 @@ class Values(Windows):
             c.fact("narrows", number)
         if op.page_op is not None:
             self.paged(number, op.page_op, var)
+        if op.name == "tile.fillpad_expand" and var.type.rank > 2:
+            self.expanded(number, _static(var.type))
 
     def low_rank(self, var: Var, call: Call) -> bool:
         """A 2-D op of 2-D tiles is its own machine form, whatever it does; a transpose is one only with its scratch tile."""

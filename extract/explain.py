@@ -189,5 +189,7 @@ def _advice(op: str) -> str:
             )
     declared = find_op(op)
     if declared is not None and declared.shape is ShapeRule.COL_REDUCE:
-        return "axis 0 is reduced: it needs pages of whole 32-byte blocks; pad them, or reshape the tile to [pages, cells of a page] first"
+        return (
+            "axis 0 is reduced: pages must be valid in all columns and whole 32-byte blocks; pad them, or write the loop over the pages out"
+        )
     return "write the batch loop out, one 2-D tile per page"

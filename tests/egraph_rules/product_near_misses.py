@@ -184,6 +184,17 @@ def _reduced(shape: Shape, valid: Shape | None = None) -> Make:
     return make
 
 
+def _expanded(shape: Shape, larger: Shape, valid: Shape | None = None) -> Make:
+    """A tile padded to a larger shape."""
+
+    def make() -> Function:
+        b = Build()
+        b.out(b.let("y", "tile.fillpad_expand", b.load("x", shape, valid), larger, pad_value="zero"))
+        return b.function()
+
+    return make
+
+
 NEAR_MISSES: dict[str, tuple[Make, ...]] = {
     "store.bands": (_bands((2, 4, 8), (1, 4, 8)), _bands((1, 4, 8), None)),
     "store.drain": (_drained("INT8"), _drained("FP16", "floor"), _drained("FP16", vector=True)),
@@ -200,6 +211,8 @@ NEAR_MISSES: dict[str, tuple[Make, ...]] = {
     "pages.swap": (_cut_swap,),
     "pages.transpose": (_transposed((2, 4, 8), (0, 1)), _transposed((2, 4, 8), (1, 2), (1, 4, 8))),
     "flat.transpose": (_transposed((2, 4, 8), (1, 2)), _transposed((1, 4, 8), (0, 1))),
+    "pages.expand": (_expanded((1, 3, 8), (2, 4, 8)), _expanded((2, 3, 8), (2, 4, 8), (1, 3, 8))),
+    "flat.expand": (_expanded((2, 3, 8), (2, 4, 8)), _expanded((2, 3, 8), (2, 3, 16), (2, 2, 8))),
     "flat.col-reduce": (_reduced((2, 3, 3)), _reduced((2, 3, 8), (2, 2, 8)), _reduced((6, 8))),
     "flat.pack.products": (_product((2, 16, 16), (2, 16, 24), (32, 24)),),
     "cols.create": (_accumulated((16, 24)), _accumulated((8, 16))),

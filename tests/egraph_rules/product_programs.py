@@ -246,6 +246,24 @@ def col_reduce(d: Draw) -> Function:
     return b.function()
 
 
+def expand_pages(d: Draw) -> Function:
+    """Every page is padded to a larger one."""
+    b, shape = Build(), d.shape()
+    x = b.load("x", shape, d.page_valid(b, shape), d.dtype())
+    larger = (*shape[:-2], shape[-2] + 2, shape[-1] + d.random.choice((0, 16)))
+    b.out(b.let("y", "tile.fillpad_expand", x, larger, pad_value=d.random.choice(("zero", "max", "min"))))
+    return b.function()
+
+
+def expand_flat(d: Draw) -> Function:
+    """Every row is padded to a longer one, or one page to a larger one."""
+    b, shape = Build(), d.shape() if d.number % 2 else (1, 1, *d.page())
+    x = b.load("x", shape, d.rows_valid(b, shape), d.dtype())
+    larger = (*shape[:-2], shape[-2] + (0 if d.number % 2 else 2), shape[-1] + 16)
+    b.out(b.let("y", "tile.fillpad_expand", x, larger, pad_value=d.random.choice(("zero", "max", "min"))))
+    return b.function()
+
+
 PROGRAMS: dict[str, Generator] = {
     "store.bands": bands,
     "store.view": stored_rows,
@@ -261,6 +279,8 @@ PROGRAMS: dict[str, Generator] = {
     "pages.transpose": transpose,
     "flat.transpose": one_transpose,
     "flat.col-reduce": col_reduce,
+    "pages.expand": expand_pages,
+    "flat.expand": expand_flat,
     "flat.pack.products": pack,
     "cols.create": create,
     "cols.leaf": leaf,

@@ -54,6 +54,25 @@ def test_reduction_without_a_2d_form_says_why(shape: list[int], valid: list[int]
     assert {d.code for d in refused(reduced("col_sum", shape, valid), words).diagnostics} == {code}
 
 
+@pytest.mark.parametrize(
+    ("shape", "larger", "valid", "count"),
+    [
+        ([2, 3, 8], [2, 4, 8], None, 2),
+        ([2, 3, 8], [2, 4, 16], [2, 2, 8], 2),
+        ([2, 3, 8], [2, 3, 16], None, 1),
+        ([2, 3, 8], [2, 3, 16], [1, 2, 8], 1),
+        ([1, 3, 8], [1, 4, 8], [1, 2, 5], 1),
+    ],
+    ids=str,
+)
+def test_tiles_are_padded_to_a_larger_shape_page_by_page_or_row_by_row(
+    shape: list[int], larger: list[int], valid: list[int] | None, count: int
+) -> None:
+    body = [load("t", "x", [0, 0, 0], shape, valid), let("y", "tile.fillpad_expand", "t", larger, pad_value="zero")]
+    before = incore([tensor("x", *shape), out("out_0", *larger)], [*body, store("o", "y", [0, 0, 0], "out_0"), ret("o")])
+    assert ops(lowered(before, dearer=True)).count("fillpad_expand") == count
+
+
 # transposes
 
 

@@ -203,6 +203,16 @@ ERRORS: dict[str, Row] = {
     "a column reduction over merged rows": Row(
         on_x(let("z", "tile.col_sum", "t"), shape=[2, 3, 8], result=[1, 3, 8]), "L412", ("which is not the collapse of [1, 3, 8]",)
     ),
+    "a tile padded to a larger N-D shape": Row(
+        on_x(let("z", "tile.fillpad_expand", "t", [2, 4, 8], pad_value="zero"), shape=[2, 3, 8], result=[2, 4, 8]),
+        "L411",
+        ("no dimension may shrink",),
+    ),
+    "an operand repeated over an outer axis": Row(
+        on_x(load("r", "x", [1, 0, 0], [1, 3, 8]), let("z", "tile.add", "t", "r"), shape=[2, 3, 8], result=[2, 3, 8]),
+        "L411",
+        ("as 2-D tiles",),
+    ),
 }
 TABLE = {**{f"1.1 {k}": r for k, r in CONTIGUOUS.items()}, **{f"4.1 {k}": r for k, (r, _) in WINDOWS.items()}, **ERRORS}
 
