@@ -40,7 +40,7 @@ def is_product(op: str) -> bool:
 def fractals(left: Extent, right: Extent) -> int:
     """The number of 16 x (32 bytes) x 16 fractals of one page: m and k of the left operand, n of the
     right."""
-    deep = max(1, int(32 / left.size))
+    deep = int(32 / left.size)
     return ceil(left.valid_height / 16) * ceil(left.valid_cols / deep) * ceil(right.valid_cols / 16)
 
 

@@ -105,10 +105,10 @@ def _take_out(tile: Extent, to: Memory, target: Target) -> float:
 def fractal_bytes(tile: Extent, to: Memory) -> int:
     """Bytes of a matmul operand in whole fractals: 16 rows of 32 bytes for Left, 32 bytes of rows by 16
     columns for Right."""
-    box = max(1, int(32 / tile.size))
+    box = int(32 / tile.size)
     tall, wide = (16, box) if to is Memory.LEFT else (box, 16)
     rows = ceil(tile.valid_height / tall) * tall
-    return ceil(tile.valid_pages * rows * ceil(tile.valid_cols / wide) * wide * tile.size)
+    return int(tile.valid_pages * rows * ceil(tile.valid_cols / wide) * wide * tile.size)
 
 
 def vector_copy(tile: Extent, target: Target, whole_rows: bool) -> Cost:

@@ -132,8 +132,10 @@ class _Walk:
         return Place.whole(var.name, t, written) if t is not None else ANY
 
     def parameter(self, param: Param) -> Fact:
-        bounds = param.range
-        return exactly(bounds[0]) if bounds is not None and bounds[0] == bounds[1] else self.whole(param.var, None)
+        match param.range:
+            case (low, high) if low == high:
+                return exactly(low)
+        return self.whole(param.var, None)
 
     def place(self, e: Expr) -> tuple[TileType, Place] | None:
         """Type and place of an accumulator, None for any other value."""

@@ -133,6 +133,7 @@ def test_what_a_type_says_holds_of_its_values_and_of_no_others() -> None:
         c.set("kind-shape", 0, A)
         c.set("kind-width", 0, 4)
         c.set("kind-region", 0, 5)
+        c.set("kind-packing", 0, 6)
         c.set("flat-kind", 0, 7)
         c.fact("Flat", c.call("Leaf", 0))
         for word in SAID:
@@ -142,7 +143,7 @@ def test_what_a_type_says_holds_of_its_values_and_of_no_others() -> None:
     classes = {args[0]: output for args, output in frozen.rows["value"]}
     for word in SAID:
         assert {args[0] for args, _ in frozen.rows[word]} == {classes[0]}, word
-    for function, said in (("shape", A), ("width", 4), ("region", 5)):
+    for function, said in (("shape", A), ("width", 4), ("region", 5), ("packing", 6)):
         assert {args[0]: output for args, output in frozen.rows[function]} == {classes[0]: said}
     ((_, flat),) = frozen.rows["Flat"]
     assert {args[0]: output for args, output in frozen.rows["kind"]} == {classes[0]: 0, classes[1]: 1, flat: 7}

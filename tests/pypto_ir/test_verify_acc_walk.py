@@ -82,6 +82,11 @@ def test_elements_of_a_tuple_are_followed(index: int, expected: set[str]) -> Non
     assert codes(after(both, {"let": "e", "expr": {"item": index + 1, "of": "pair"}}, window("w", "e", 32))) == expected
 
 
+def test_other_elements_of_a_tuple_are_no_accumulators() -> None:
+    body = [created((32, 64), "FP16", stated=False), let("z", "tile.move", "p", target_memory="Vec"), {"let": "pair", "expr": ["z", "p"]}]
+    assert codes(after(*body, {"let": "e", "expr": {"item": 0, "of": "pair"}}, let("y", "tile.exp", "e"), stored="y")) == set()
+
+
 def test_nothing_is_known_of_elements_of_elements() -> None:
     deep = {"name": "deep", "type": {"tuple": [{"tuple": [ACC]}]}}
     element = {"let": "e", "expr": {"item": 0, "of": {"item": 0, "of": "deep"}}}
@@ -219,6 +224,12 @@ def test_every_result_of_a_branch_is_followed() -> None:
     assert codes(after(both, window("w", "r", 32))) == set()
     assert codes(after(arms([give("p", "q")], [give("p", "q")], "a", "b"), window("w", "b", 32))) == {"V304"}
     assert codes(after(arms([give("p", "q")], [give("p", "q")], "a", "b"), window("w", "a", 32))) == set()
+
+
+def test_nothing_is_known_where_one_arm_gives_no_accumulator() -> None:
+    moved = let("z", "tile.move", "p", target_memory="Vec")
+    assert codes(after(moved, arms([give("p")], [give("z")], "r"), window("w", "r", 32))) == {"V304"}
+    assert codes(after(moved, arms([give("z")], [give("p")], "r"), window("w", "r", 32))) == set()
 
 
 def test_numbers_that_arms_and_loops_give_are_known_by_what_they_have_in_common() -> None:

@@ -211,6 +211,7 @@ def test_a_tile_of_unknown_extent_is_written_as_a_whole() -> None:
     window = slice_of("w", "dyn", 0)
     assert found(*HEAD, window, into("a", "dyn", "s", 8), use("w")) == [("w", "dyn")]
     assert found(*HEAD, window, into("a", "dyn", "w", 0), use("dyn")) == [("dyn", "dyn")]
+    assert found(*HEAD, into("a", "dyn", "dyn", 0), use("dyn")) == [("dyn", "dyn")]
     assert found(*HEAD, slice_of("w", "t", 12), into("a", "t", "dyn", 0), use("w")) == [("w", "t")]
 
 
