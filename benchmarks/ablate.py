@@ -3,6 +3,7 @@
     python -m benchmarks ablate                        every rule file and every rule left out in turn
     python -m benchmarks ablate --rule flat.load --rule pages      these alone
     python -m benchmarks ablate --kernels DIR --output DIR
+    python -m benchmarks ablate --files --docs         every rule file, the table also written to docs/performance.md
 
 Writes ablation.csv (a line for every kernel and rule set), ablation.md (a line for every rule set) and ablation.png. A kernel that has no
 legal program without a rule is infeasible there; its line names the codes of the refusal. Ratios are over the kernels that stay feasible.
@@ -16,8 +17,9 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from math import exp, log
 from pathlib import Path
-from time import perf_counter
+from time import process_time
 
+from benchmarks.pages import DOCS, replaced
 from benchmarks.performance import KERNELS
 from benchmarks.tables import csv_text
 from egraph_rules.catalogue import UnknownRule, parts_of, rules
@@ -33,8 +35,8 @@ ALL = "all rules"
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A kernel under a rule set: cost in cycles of the model, size of the e-graph, seconds; `refused` has the codes of the refusal, and
-    cost and sizes are None then."""
+    """A kernel under a rule set: cost in cycles of the model, size of the e-graph, seconds of the processor; `refused` has the codes of the
+    refusal, and cost and sizes are None then."""
 
     left_out: str
     kernel: str
@@ -68,12 +70,12 @@ def measured(program: Program, kernel: str, left_out: str, rounds: int = 1) -> R
     without = frozenset() if left_out == ALL else frozenset((left_out,))
     spent, codes, stats = float("inf"), "", None
     for _ in range(rounds):
-        begun = perf_counter()
+        begun = process_time()
         try:
             stats = optimize(program, without_rules=without, policy_cost=False).stats
         except Refused as refused:
             codes = " ".join(sorted({d.code for d in refused.diagnostics}))
-        spent = min(spent, perf_counter() - begun)
+        spent = min(spent, process_time() - begun)
     if stats is None:
         return Row(left_out, kernel, None, None, None, None, None, spent, codes)
     size = stats["egraph"]
@@ -153,11 +155,13 @@ def main(argv: list[str]) -> int:
     )
     parser.add_argument("--kernels", type=Path, default=KERNELS, metavar="DIR", help="where the program files are")
     parser.add_argument("--rule", action="append", metavar="NAME", help="a rule or rule file to leave out (default: each in turn)")
+    parser.add_argument("--files", action="store_true", help="leave out rule files alone, no single rules")
+    parser.add_argument("--docs", action="store_true", help="write the table to docs/performance.md as well")
     parser.add_argument("--rounds", type=int, default=1, metavar="N", help="runs of each, of which the fastest counts (default: 1)")
     parser.add_argument("--output", type=Path, default=Path("ablation"), metavar="DIR", help="where the results go (default: ablation)")
     parser.add_argument("--no-plot", action="store_true", help="leave out the plot, which needs matplotlib (extra `benchmark`)")
     arguments = parser.parse_args(argv)
-    left_out = arguments.rule or [*RULE_FILES[2:], *(rule.name for rule in rules())]
+    left_out = arguments.rule or [*RULE_FILES[2:], *(() if arguments.files else (rule.name for rule in rules()))]
     try:
         parts_of(left_out)
     except UnknownRule as fault:
@@ -175,6 +179,9 @@ def main(argv: list[str]) -> int:
     text = table(found)
     (arguments.output / "ablation.md").write_text(text, encoding="utf-8")
     print(text, end="")
+    if arguments.docs:
+        page = DOCS / "performance.md"
+        page.write_text(replaced(page.read_text(encoding="utf-8"), "ablation", text), encoding="utf-8")
     if not arguments.no_plot:
         plot(found, arguments.output / "ablation.png")
     return 0

@@ -10,8 +10,10 @@ import pytest
 
 from benchmarks import ablate
 from benchmarks.ablate import ALL, Row, measured, summaries, table
+from benchmarks.pages import DOCS, generated
 from benchmarks.tables import csv_text
 from egraph_rules.catalogue import UnknownRule, parts_of
+from egraph_rules.engine import RULE_FILES
 from egraph_rules.graph import saturated
 from pypto_eqsat.driver import optimize
 from tests.helpers import SHARED, kernel
@@ -72,6 +74,12 @@ def test_the_experiment_writes_table_csv_and_plot(tmp_path: Path) -> None:
     assert sorted(file.name for file in out.iterdir()) == ["ablation.csv", "ablation.md", *(["ablation.png"] if plots else [])]
     lines = (out / "ablation.csv").read_text().splitlines()
     assert [line.split(",")[0] for line in lines] == ["left_out", ALL, "pages", "flat.load"]
+
+
+def test_the_written_table_has_every_rule_file() -> None:
+    lines = generated((DOCS / "performance.md").read_text(), "ablation").splitlines()[2:]
+    cells = {line.strip("| ").split(" | ")[0]: line for line in lines}
+    assert set(cells) == set(RULE_FILES[2:])
 
 
 def test_rules_are_left_out_on_the_command_line(tmp_path: Path) -> None:

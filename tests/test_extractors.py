@@ -6,8 +6,10 @@ import gzip
 import json
 from pathlib import Path
 
-from benchmarks.extractors import KNOWN, Row, kernels, made, public
+from benchmarks.extractors import KNOWN, SECONDS, SIZES, Row, kernels, made, public
 from benchmarks.graphs import generated
+from benchmarks.pages import DOCS
+from benchmarks.pages import generated as generated_part
 from extract.dag.sets import extractable
 from tests.helpers import SHARED
 
@@ -30,6 +32,20 @@ def test_public_graphs_are_held_against_what_is_known(tmp_path: Path) -> None:
     (row,) = public(tmp_path, 5.0)
     assert (row.cost, row.greedy, row.good) == (1051.0, 1051.0, False)
     assert all(any(file.name.startswith(name) for file in (SHARED / "egraphs").iterdir()) for name in KNOWN)
+
+
+def test_the_written_table_has_what_is_asked_of_public_graphs_and_generated_ones_of_every_size() -> None:
+    lines = [line.strip("| ").split(" | ") for line in generated_part((DOCS / "performance.md").read_text(), "extractors").splitlines()[4:]]
+    by_name = {cells[0]: cells for cells in lines}
+    assert all(float(cells[3]) <= float(cells[2]) for cells in lines)
+    for name, (best, _, asked) in KNOWN.items():
+        (cells,) = (cells for row, cells in by_name.items() if row.startswith(name))
+        assert float(cells[3]) <= min(asked, best * (1 + 1e-5))
+        assert cells[5] == "proved" and float(cells[6]) <= SECONDS
+    assert {f"generated, {size:,} e-nodes" for size in SIZES} <= set(by_name)
+    kernels = [cells for name, cells in by_name.items() if name.startswith("kernel ")]
+    assert len(kernels) == len(list((SHARED / "kernels").glob("*.json")))
+    assert all(cells[5] == "proved" and float(cells[6]) < 1 for cells in kernels)
 
 
 def test_generated_graphs_and_kernels_cost_no_more_than_greedy(tmp_path: Path) -> None:
