@@ -60,6 +60,7 @@ def zero(c: Commands) -> Any:
 A, B, N_D = (6, 8), (4, 2), (2, 3, 8)
 TERMS: dict[str, tuple[Term, Shape]] = {
     "flat": (with_table("collapsed", N_D, A, lambda c: c.call("Flat", leaf(c, N_D))), A),
+    "packed": (with_table("collapsed", N_D, A, lambda c: c.call("Packed", leaf(c, N_D))), A),
     "columns": (with_table("columns", N_D, (3, 16), lambda c: c.call("Cols", leaf(c, N_D))), (3, 16)),
     "load": (with_table("load-shape", 0, A, lambda c: c.call("Load2", 0)), A),
     "load of a view": (with_table("load-shape", 0, A, lambda c: c.call("LoadIn2", 0, leaf(c, B))), A),
