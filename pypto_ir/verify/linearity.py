@@ -41,7 +41,6 @@ from pypto_ir.stmt import (
     Yield,
     blocks,
     terminator,
-    tuple_items,
     value_exprs,
     walk,
 )
@@ -266,9 +265,8 @@ class _Walk:
         return part or ref.box
 
     def offsets(self, e: Expr) -> tuple[Expr, ...]:
-        """The elements of a position, which the types of ops ask to be a literal tuple."""
-        assert isinstance(e, MakeTuple)
-        return tuple(self.offset(o) for o in e.items)
+        """The elements of a position."""
+        return tuple(map(self.offset, _literal(e)))
 
     def window(self, offset: Expr, t: Type, box: Box) -> Box | None:
         """The box of a tile of type `t` at an offset in `box`."""
@@ -299,7 +297,7 @@ class _Walk:
         """
         if call.op != "tile.slice":
             return tuple(Ref(r.buffer, r.box, r.exact and call.op in _SAME_COORDINATES, r.seen, r.missing) for r in source)
-        sizes = tuple(const_int(e) for e in tuple_items(call.args[1]) or ())
+        sizes = tuple(map(const_int, _literal(call.args[1])))
         drops = len(call.args) > 4 and call.args[4] != MakeTuple(())
         result = []
         for ref in source:
@@ -373,6 +371,12 @@ class _Walk:
 
 #: views whose result has the coordinates of their operand
 _SAME_COORDINATES = frozenset({"tile.set_validshape"})
+
+
+def _literal(e: Expr) -> tuple[Expr, ...]:
+    """The elements of a shape or position, which the types of ops ask to be a literal tuple."""
+    assert isinstance(e, MakeTuple)
+    return e.items
 
 
 def _changes(call: Call) -> bool:

@@ -202,8 +202,9 @@ def test_an_axis_that_is_dropped_changes_the_coordinates() -> None:
     last = op("v", "tile.slice", "w", [1, 1], [0, 3])
     assert found(*HEAD, column, last, into("a", "t", "s", 11), use("v")) == [("v", "t")]
     assert found(*HEAD, column, last, into("a", "t", "s", 12), use("v")) == []
-    kept = op("w", "tile.slice", "t", [4, 32], [8, 0], [4, 32], [])
-    assert found(*HEAD, kept, op("v", "tile.slice", "w", [1, 32], [0, 0]), into("a", "t", "s", 9), use("v")) == []
+    for more in ([[4, 32]], [[4, 32], []]):
+        kept = op("w", "tile.slice", "t", [4, 32], [8, 0], *more)
+        assert found(*HEAD, kept, op("v", "tile.slice", "w", [1, 32], [0, 0]), into("a", "t", "s", 9), use("v")) == []
 
 
 def test_a_tile_of_unknown_extent_is_written_as_a_whole() -> None:
