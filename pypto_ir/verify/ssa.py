@@ -87,7 +87,7 @@ class _FunctionCheck:
         if external:
             return
         self.block(function.body, (*path, "body"), None)
-        if function.returns and not (function.body and _always_returns(function.body)):
+        if function.returns and not _always_returns(function.body):
             message = f"{function.name} declares {len(function.returns)} results but can end without a return"
             self.bag.add("S107", message, place(function, path), "end the body with a return")
 
@@ -226,15 +226,14 @@ class _FunctionCheck:
         self.uses((e for t in types for e in type_exprs(t)), s, at)
 
 
-def _always_returns(block: Block) -> bool:
-    last = block[-1]
-    match last:
+def _always_returns(block: Block | None) -> bool:
+    match block[-1] if block else None:
         case Return():
             return True
         case If(then=then, orelse=orelse):
-            return bool(then) and bool(orelse) and _always_returns(then) and _always_returns(orelse or ())
+            return _always_returns(then) and _always_returns(orelse)
         case Scope(body=body):
-            return bool(body) and _always_returns(body)
+            return _always_returns(body)
     return False
 
 

@@ -335,6 +335,7 @@ def test_a_function_with_results_ends_in_a_return_on_every_way() -> None:
     for body, whole in (
         ((done,), True), ((), False), ((If(P, (done,)),), False), ((If(P, (done,), ()),), False), ((If(P, (), (done,)),), False),
         ((If(P, (done,), (done,)),), True), ((Scope("cluster", (done,)),), True), ((Scope("cluster", ()),), False),
+        ((Scope("cluster", (If(P, (done,)),)),), False),
         ((While(P, (done,)),), False), ((If(P, (Scope("cluster", (done,)),), (done,)),), True),
         ((If(P, (If(P, (done,)),), (done,)),), False), ((If(P, (done,), (If(P, (done,)),)),), False),
     ):  # fmt: skip
