@@ -9,7 +9,7 @@ they start at multiples of 32 bytes.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from egraph_rules import forms
 from egraph_rules.buffers import Versions
@@ -18,7 +18,7 @@ from egraph_rules.entries import Encoded, Entries
 from egraph_rules.loads import row_of
 from egraph_rules.tables import Hole, OpEntry
 from pypto_ir.expr import Binary, Expr, MakeTuple, const_int, index
-from pypto_ir.linear import linear, normalize
+from pypto_ir.linear import linear, to_expr
 from pypto_ir.regions import add_index, collapse_contiguous, mul_index
 from pypto_ir.types import Dims, TileType, dims
 
@@ -49,10 +49,12 @@ class Windows(Entries):
         return self.place(row_of(offsets, dims(*shape))), self.place(offsets[-1])
 
     def place(self, e: Expr) -> object:
-        normal = normalize(e)
-        value = const_int(normal)
-        c = self.commands
-        return c.call("Num", value) if value is not None else c.call("Sym", self.tables.positions.number(normal))
+        """A position: a constant, or what varies of it and a constant."""
+        form, c = linear(e), self.commands
+        if form.is_constant:
+            return c.call("Num", form.constant)
+        varies = c.call("Sym", self.tables.positions.number(to_expr(replace(form, constant=0))))
+        return c.call("Plus", varies, c.call("Num", form.constant)) if form.constant else varies
 
     def window(self, w: Window, writes: bool, whole_pages: bool = False) -> int:
         """The number of a window; what rules need of it is stated once. `writes` tells an assemble from a slice, `whole_pages` that it

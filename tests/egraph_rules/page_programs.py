@@ -219,18 +219,6 @@ def slice_whole(d: Draw) -> Function:
     return b.function()
 
 
-def slice_assemble(d: Draw) -> Function:
-    """A window of what was just written there."""
-    b, (rows, cols) = Build(), d.page()
-    dtype = d.dtype()
-    t, x = b.load("t", (rows * 2, cols), dtype=dtype), b.load("x", (rows, cols), dtype=dtype)
-    at = (b.scalar("r", 0, rows) if d.number % 2 else d.random.randint(0, rows), 0)
-    y = b.let("y", "tile.assemble", t, x, at)
-    z = b.let("z", "tile.slice", y, (rows, cols), at)
-    b.out(d.pointwise(b, "w", z))
-    return b.function()
-
-
 def assemble_whole(d: Draw) -> Function:
     """A tile that covers its target: an N-D one or a 2-D one."""
     b = Build()
@@ -260,6 +248,5 @@ PROGRAMS: dict[str, Generator] = {
     "slice.slice": slice_slice,
     "slice.load": slice_load,
     "slice.whole": slice_whole,
-    "slice.assemble": slice_assemble,
     "assemble.whole": assemble_whole,
 }

@@ -13,8 +13,7 @@ from itertools import chain
 import pytest
 from alternatives import alternatives, difference, refused_options, rules_changed
 from drawing import instances
-from near_misses import NEAR_MISSES
-from test_rules import PROGRAMS
+from test_rules import NEAR_MISSES, PROGRAMS
 
 from egraph_rules.catalogue import rule
 from egraph_rules.engine import UnsoundRule, rule_text
@@ -145,13 +144,49 @@ MUTANTS: dict[str, tuple[str, tuple[Edit, ...], tuple[str, ...]]] = {
     ),
     "a window of another type is what was written": (
         "types",
-        (("slice.assemble", "(= k (kind x)) (= k (kind y))", ""),),
+        (("slice.assemble", "(= n (width x)) (= n (width z))", ""),),
         ("slice.assemble",),
     ),
-    "a window beside what was written is it": (
+    "a window that begins before what was written is in it": ("types", (("slice.assemble", "(<= mx m)", ""),), ("slice.assemble",)),
+    "a window in what was written begins where that does": (
         "difference",
-        (("slice.assemble", "(Assemble2 j t x r c)", "(Assemble2 j t x p q)"),),
+        (("slice.assemble", "(- m mx)", "0"),),
         ("slice.assemble",),
+    ),
+    "every window is apart from what was written": (
+        "difference",
+        (("slice.apart.rows", "(<= 0 (max (- mx (+ m (vec-get s 0))) (- m (+ mx (vec-get u 0)))))", ""),),
+        ("slice.apart",),
+    ),
+    "what begins before another box is written over by it": (
+        "difference",
+        (("assemble.assemble", "(<= m ma)", ""),),
+        ("assemble.assemble",),
+    ),
+    "what ends behind another box is written over by it": (
+        "difference",
+        (("assemble.assemble", "(<= (+ ma (vec-get s 0)) (+ m (vec-get u 0)))", ""),),
+        ("assemble.assemble",),
+    ),
+    "rows and columns of pieces mixed": (
+        "difference",
+        (("pages.slice.pieces", "p k r c", "p k c r"),),
+        ("pages.slice.pieces",),
+    ),
+    "pieces may start anywhere": (
+        "difference",
+        (("flat.assemble.pieces", "k r c)", "k (Num 0) c)"),),
+        ("flat.assemble.pieces",),
+    ),
+    "parts of pages are those of the first pages": (
+        "difference",
+        (("flat.slice.part", "(Pick (Pages x) m)", "(Pages x)"),),
+        ("flat.slice.part",),
+    ),
+    "a part that is written makes a page taller": (
+        "types",
+        (("pages.assemble.part", "(= k (kind y)) (= k (kind t))", ""),),
+        ("pages.assemble.part",),
     ),
     "a write at the origin is the tile": (
         "shape",

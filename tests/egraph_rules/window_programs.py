@@ -1,4 +1,4 @@
-"""For each rule of windows.egg a generator of programs in which it fires, and the programs on which its condition fails."""
+"""For each rule of windows.egg, and for those of slices.egg on writes, programs in which it fires, and in which its condition fails."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from building import Build, Shape
 from drawing import BINARY, Draw, Generator
 
 from pypto_ir.dtypes import DType
-from pypto_ir.expr import Expr
+from pypto_ir.expr import Binary, Expr, index
 from pypto_ir.stmt import Function
 
 
@@ -95,7 +95,57 @@ def slice_dropped(d: Draw) -> Function:
     return b.function()
 
 
+def _halves(d: Draw) -> tuple[Build, Shape, Shape, DType]:
+    """A function, a 2-D tile, and a box of half of its rows and of some columns."""
+    (rows, cols), dtype = d.page(), d.dtype()
+    return Build(), (4 * rows, 2 * cols), (2 * rows, d.random.choice((cols, 2 * cols))), dtype
+
+
+def slice_assemble(d: Draw) -> Function:
+    """What was just written, or a part of it, at a constant or beside a scalar."""
+    b, shape, box, dtype = _halves(d)
+    rows, row = box[0] // 2, b.scalar("r", 0, 3) if d.number % 2 else d.random.randint(0, 3)
+    y = b.let("y", "tile.assemble", b.load("t", shape, dtype=dtype), b.load("x", box, dtype=dtype), (row, 0))
+    inside = d.random.randint(0, rows)
+    at = Binary("add", row, index(inside)) if isinstance(row, Expr) else row + inside
+    window, start = ((rows, 8), (at, box[1] - 8)) if d.number % 3 else (box, (row, 0))
+    b.out(d.pointwise(b, "w", b.let("z", "tile.slice", y, window, start)))
+    return b.function()
+
+
+def slice_apart(d: Draw) -> Function:
+    """Rows or columns beside those that were just written."""
+    b, (rows, cols), dtype = Build(), d.page(), d.dtype()
+    t = b.load("t", (rows, cols) if d.number % 2 else (3 * rows, cols), dtype=dtype)
+    if d.number % 2:
+        y = b.let("y", "tile.assemble", t, b.load("x", (rows, cols - 4), dtype=dtype), (0, 4))
+        z = b.let("z", "tile.slice", y, (rows - 1, 4), (0, 0))
+    else:
+        row = b.scalar("r", 0, rows)
+        y = b.let("y", "tile.assemble", t, b.load("x", (rows, cols), dtype=dtype), (row, 0))
+        z = b.let("z", "tile.slice", y, (rows, cols), (Binary("add", row, index(rows)), 0))
+    b.out(d.pointwise(b, "w", z))
+    b.out(d.pointwise(b, "v", y))
+    return b.function()
+
+
+def overwritten(d: Draw) -> Function:
+    """A box that is written over by a larger one, at a constant or beside a scalar."""
+    b, shape, box, dtype = _halves(d)
+    rows, row = d.random.randint(1, box[0]), b.scalar("r", 0, 3) if d.number % 2 else d.random.randint(0, 3)
+    first = b.load("a", (rows, 8), dtype=dtype)
+    inside = box[0] - rows
+    at = Binary("add", row, index(inside)) if isinstance(row, Expr) else row + inside
+    y = b.let("y", "tile.assemble", b.load("t", shape, dtype=dtype), first, (at, box[1] - 8))
+    z = b.let("z", "tile.assemble", y, b.load("x", box, dtype=dtype), (row, 0))
+    b.out(d.pointwise(b, "w", z))
+    return b.function()
+
+
 PROGRAMS: dict[str, Generator] = {
+    "slice.assemble": slice_assemble,
+    "slice.apart": slice_apart,
+    "assemble.assemble": overwritten,
     "pages.assemble.part": assemble_part,
     "flat.assemble.pieces": assemble_pieces,
     "pages.slice.pieces": slice_pieces,
@@ -121,8 +171,39 @@ def _assembled(shape: Shape, box: Shape, at: Shape, valid: Shape | None = None, 
     return b.function()
 
 
+def _windowed(box: Shape, at: Shape, window: Shape, then: Shape, dtype: DType = DType.FP32, valid: Shape | None = None) -> Function:
+    """A window of a tile [8, 16] into which a box was written."""
+    b = Build()
+    y = b.let("y", "tile.assemble", b.load("t", (8, 16), valid, dtype), b.load("x", box), at)
+    b.out(b.let("z", "tile.slice", y, window, then))
+    return b.function()
+
+
+def _twice(first: Shape, at: Shape, valid: Shape | None = None) -> Function:
+    """A box and then one of [4, 16] at row 2 written into a tile [8, 16]."""
+    b = Build()
+    y = b.let("y", "tile.assemble", b.load("t", (8, 16)), b.load("a", first), at)
+    b.out(b.let("z", "tile.assemble", y, b.load("x", (4, 16), valid), (2, 0)))
+    return b.function()
+
+
 #: an unaligned start, a page that is not known, a type that grows, what is no scattered window
 NEAR_MISSES: dict[str, tuple[Callable[[], Function], ...]] = {
+    "slice.assemble": (
+        lambda: _windowed((4, 16), (4, 0), (4, 16), (2, 0)),
+        lambda: _windowed((8, 8), (0, 0), (4, 8), (2, 4)),
+        lambda: _windowed((4, 16), (4, 0), (2, 16), (4, 0), DType.BF16),
+    ),
+    "slice.apart": (
+        lambda: _windowed((4, 16), (2, 0), (2, 16), (4, 0)),
+        lambda: _windowed((8, 8), (0, 8), (4, 8), (0, 4)),
+        lambda: _windowed((4, 16), (4, 0), (2, 16), (0, 0), DType.FP32, (4, 16)),
+    ),
+    "assemble.assemble": (
+        lambda: _twice((4, 16), (3, 0)),
+        lambda: _twice((4, 16), (1, 0)),
+        lambda: _twice((2, 16), (2, 0), (3, 16)),
+    ),
     "pages.assemble.part": (
         lambda: _assembled((2, 8, 16), (1, 2, 16), (0, 3, 0), moving=True),
         lambda: _assembled((2, 8, 16), (2, 2, 8), (0, 3, 1)),
