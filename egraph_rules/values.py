@@ -97,6 +97,8 @@ class Values(Windows):
             c.fact("kind-row-major", number)
         if forms.has_row_windows(t):
             c.fact("kind-row-windows", number)
+        if forms.even_pages(t) and t.rank >= 2:
+            c.set("page-kind", number, self.kind(forms.page_type(t)))
         c.set("flat-kind", number, number if t.rank <= 2 else self.kind(forms.flat_type(t)))
         return number
 

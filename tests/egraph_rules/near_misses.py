@@ -60,12 +60,12 @@ def _reshaped(shape: Shape, valid: Shape | None, *targets: Shape) -> Make:
     return _chain(shape, valid, *(("tile.reshape", (target,), {}) for target in targets))
 
 
-def _assembled(target: Shape, source: Shape, at: Shape, into: DType = FP32) -> Make:
-    """A tile written into another."""
+def _assembled(target: Shape, source: Shape, at: Shape, into: DType = FP32, valid: Shape | None = None) -> Make:
+    """A tile, which may be cut, written into another."""
 
     def make() -> Function:
         b = Build()
-        b.out(b.let("y", "tile.assemble", b.load("t", target, dtype=into), b.load("x", source), at))
+        b.out(b.let("y", "tile.assemble", b.load("t", target, dtype=into), b.load("x", source, valid), at))
         return b.function()
 
     return make
@@ -197,6 +197,7 @@ NEAR_MISSES: dict[str, tuple[Make, ...]] = {
     "pages.assemble": (
         _assembled((2, 4, 8), (1, 2, 8), (1, 2, 0)),
         _assembled((2, 4, 8), (1, 4, 8), (1, 0, 0), BF16),
+        _assembled((2, 4, 8), (1, 4, 8), (1, 0, 0), FP32, (1, 3, 8)),
     ),
     "flat.pack": (_cut_pages, _pair("tile.add", (2, 3, 1), (1, 3, 1))),
     "slice.slice": (_chain((16, 32), (10, 32), *(("tile.slice", a, {}) for a in (((8, 16), (4, 0)), ((2, 8), (1, 0))))),),
