@@ -67,21 +67,20 @@ class Windows(Entries):
         self.shape(w.box[-2:])
         if forms.pages(w.box) == 1:
             c.fact("one-page", number)
-        if collapse_contiguous(dims(*w.box), w.of.shape):
-            c.fact("band", number)
-        else:
-            c.fact("scattered", number)
+        scattered = not collapse_contiguous(dims(*w.box), w.of.shape)
+        c.fact("scattered" if scattered else "band", number)
+        if forms.pages(w.box) > 1:
             steps = page_rows(_static(w.of), w.box)
             if starts_aligned(w, steps):
                 c.set("pieces", number, self.tables.pages.number(steps))
                 c.set("piece-op", number, w.piece)
-            else:
+            elif scattered:
                 self.broken.add(number)
         covered = pages_of(_static(w.of), w.box, w.offsets)
         if covered is not None and w.of.rank > 2:
             if whole_pages and w.box[-2:] == _static(w.of)[-2:] and all(const_int(o) == 0 for o in w.offsets[-2:]):
                 c.set("page-map", number, self.tables.pages.number(covered))
-            elif part_aligned(w):
+            if part_aligned(w):
                 c.set("part-pages", number, self.tables.pages.number(covered))
                 c.set("part-op", number, self.part(w, writes))
         column = column_of(w)
