@@ -166,6 +166,14 @@ def test_accumulators_are_taken_out_in_whole_fractals_at_two_bytes() -> None:
         assert price("tile.move", acc, made=tile(32, 20), target=A5) == on_pipe("FIX", 343.4 + size / rate, 3)
 
 
+def test_a_way_that_names_no_element_takes_them_at_their_size() -> None:
+    way = (ACC, MAT)
+    plain = replace(A2, channels={**A2.channels, way: replace(A2.channels[way], element_bytes=None)})
+    acc, made = tile(32, 32, memory=ACC), tile(32, 32, dtype=F16, memory=MAT)
+    expected = 164 + 32 * 32 * 4 / A2.channels[way].bytes_per_cycle
+    assert price("tile.move", acc, made=made, target=plain) == on_pipe("FIX", expected, 3)
+
+
 @pytest.mark.parametrize(("n", "odd"), [(8, 1), (16, 1), (24, 3), (40, 5), (48, 3), (56, 7), (64, 1), (20, 3), (33, 5)])
 def test_drains_pay_for_the_odd_part_of_a_rows_units(n: int, odd: int) -> None:
     """spec/hardware.md 2.2: fixed + m * (max(floor, 4 n / bw) + pen * (odd - 1)), units of 8 columns."""

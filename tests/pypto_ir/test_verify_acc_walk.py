@@ -226,6 +226,16 @@ def test_every_result_of_a_branch_is_followed() -> None:
     assert codes(after(arms([give("p", "q")], [give("p", "q")], "a", "b"), window("w", "a", 32))) == set()
 
 
+def test_a_window_is_not_handed_to_a_function_that_gives_something_either() -> None:
+    small = {**ACC, "tile": [32, 32]}
+    same = function("same", [tile("x", 32, 32, memory="Acc")], [ret("x")], returns=[small])
+    assert codes(after(window("w", "p", 32), {"let": "r", "call": "same", "args": ["w"]}, others=(same,))) == {"V301"}
+
+
+def test_statements_of_a_scope_are_followed() -> None:
+    assert codes(after({"scope": "cluster", "body": [window("w", "q", 32)]})) == {"V304"}
+
+
 def test_nothing_is_known_where_one_arm_gives_no_accumulator() -> None:
     moved = let("z", "tile.move", "p", target_memory="Vec")
     assert codes(after(moved, arms([give("p")], [give("z")], "r"), window("w", "r", 32))) == {"V304"}
