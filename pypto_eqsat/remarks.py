@@ -180,7 +180,8 @@ def _missed(run: Pass, ways: Ways, places: _Places) -> Iterator[Remark]:
             yield Remark(MISSED, "capacity", text, places.of(), values)
     for name, number in graph.encoded.numbers.items():
         words = " and ".join(_REASONS[r] for r in graph.obstacles.get(graph.values[number], ()) if r in _REASONS)
-        if words and graph.encoded.types[number].rank > 2:
+        formed = graph.flat.get(number) in run.question.choice.options
+        if words and not formed and graph.encoded.types[number].rank > 2:
             yield Remark(MISSED, "flat", f"{name}: no op takes it as one 2-D tile, {words}", places.of(name))
 
 

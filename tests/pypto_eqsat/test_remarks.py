@@ -14,6 +14,7 @@ from cli_support import ADD, KERNELS, ROOT, cli
 from helpers import function, incore, let, load, out, program, ret, store, tensor
 
 from egraph_rules.catalogue import rule
+from egraph_rules.graph import saturated
 from extract.target import load_target
 from pypto_eqsat.driver import optimize
 from pypto_eqsat.record import Record
@@ -64,7 +65,9 @@ def test_capacity_that_kept_a_cheaper_program_away_is_missed() -> None:
     assert named(of(exponential(4, 16, 64)), MISSED, "capacity") == []
 
 
-def test_better_start_and_values_without_a_flat_form_are_told_with_the_side_condition_that_failed() -> None:
+def test_better_start_and_values_without_a_flat_form_are_told_with_the_side_condition_that_failed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without packed tiles upstream's text, which packs, is the better start."""
+    monkeypatch.setattr("extract.lower.saturated", lambda *given: saturated(*given[:3], given[3] | {"packed"}, *given[4:]))
     shape = [2, 8, 64]
     p = incore(
         [tensor("x", 2, 8, 64), out("y", 2, 8, 64)],
@@ -76,6 +79,8 @@ def test_better_start_and_values_without_a_flat_form_are_told_with_the_side_cond
     missed = named(found, MISSED, "flat")
     assert [r.place.statement for r in missed] == ["t = tile.load", "e = tile.exp"]
     assert "its valid region is no run of rows" in missed[0].message
+    monkeypatch.undo()
+    assert not named(of(p), PASSED, "upstream-start") and not named(of(p), MISSED, "flat")
 
 
 def test_numbers_of_the_analysis_are_those_of_the_statistics() -> None:
