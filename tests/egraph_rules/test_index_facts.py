@@ -113,6 +113,7 @@ FORMS = {
     "cast(cast(i * 16, \"INT32\"), \"INDEX\")": "multiple of 16, in [0, 1600]",
     "cast(cast(i * 16, \"INT8\"), \"INDEX\")": "multiple of 16, in [-128, 112]",
     "cast(i * 12, \"INT8\")": "multiple of 4",
+    "x >= x": "1",
 }  # fmt: skip
 
 

@@ -4,7 +4,8 @@
     drawn.program, drawn.probes
 
 Two programs of five are plain: most of their expressions are of the forms that upstream's prover follows, sums, products and quotients
-by powers of two of names and multiples of 16, with loops of constant start and step.
+by powers of two of names and multiples of 16, with loops of constant start and step. One of five has operands of fewer bits than the
+operation.
 Parameters of entry functions have small ranges, so that all their values can be run. A probe is an expression at a statement, of which
 a prover will be asked there.
 """
@@ -74,6 +75,7 @@ class _Draw:
     callees: list[Function]
     probes: list[Probe]
     plain: bool = False
+    mixed: bool = False
     views: list[list[Var]] = field(default_factory=lambda: [[]])
     blocks: list[list[Stmt]] = field(default_factory=lambda: [[]])
     counter: int = 0
@@ -153,9 +155,15 @@ class _Draw:
         if op in ("bitand", "bitor", "bitxor") and self.chance(60):
             mask = self.source.choice((15, 7, 1, 48, 240, ~15, ~7, ~1))
             return Binary(op, left, self.wrapped(mask, dtype))
+        if self.mixed and self.chance(25):
+            return Binary(op, left, self.expr(self.narrower(dtype), depth - 1))
         if self.chance(10) and op != "pow":
             dtype = next((d for d in INTEGERS if d.bits == dtype.bits and d.is_signed != dtype.is_signed), dtype)
         return Binary(op, left, self.expr(dtype, depth - 1))
+
+    def narrower(self, dtype: DType) -> DType:
+        """A signed type of fewer bits, where there is one; unsigned numbers may be extended in two ways."""
+        return self.source.choice([d for d in INTEGERS if d.bits < dtype.bits and d.is_signed] or [dtype])
 
     def wrapped(self, value: int, dtype: DType) -> Const:
         lo = 0 if dtype.is_unsigned else -(1 << dtype.bits - 1)
@@ -194,6 +202,8 @@ class _Draw:
         left = self.expr(dtype, 1)
         if self.chance(20):
             return Binary("eq", Binary("mod", left, self.wrapped(self.source.choice((2, 4, 16)), dtype)), self.const(dtype))
+        if self.mixed and self.chance(25):
+            return Binary(self.source.choice(_COMPARISONS), left, self.expr(self.narrower(dtype), 1))
         return Binary(self.source.choice(_COMPARISONS), left, self.const(dtype) if self.chance(50) else self.expr(dtype, 1))
 
     # ---- statements ----
@@ -390,13 +400,14 @@ def random_index_program(source: Random, size: int = 7) -> Drawn:
     """A program of one entry function and up to two functions that it calls, one of them perhaps recursive."""
     probes: list[Probe] = []
     functions: list[Function] = []
-    plain = source.randrange(5) < 2
+    kind = source.randrange(5)
+    plain, mixed = kind < 2, kind == 4
     for n in range(source.randrange(3)):
-        draw = _Draw(source, f"f{n}", list(functions), probes, plain)
+        draw = _Draw(source, f"f{n}", list(functions), probes, plain, mixed)
         params = tuple(Param(Var(f"x{k}", ScalarType(source.choice(_WEIGHTED)))) for k in range(1 + source.randrange(2)))
         made = draw.function(params, size // 2 + 1, 1 + source.randrange(2))
         functions.append(_recursive(source, made) if source.randrange(100) < 25 else made)
-    draw = _Draw(source, "main", functions, probes, plain)
+    draw = _Draw(source, "main", functions, probes, plain, mixed)
     called = {site.callee for f in functions for site in call_sites(f) if site.callee != f.name}
     uncalled = [f for f in functions if f.name not in called]
     return Drawn(Program("random", (*functions, draw.function(_entry_params(source), size, 0, uncalled)), None), probes)
