@@ -18,6 +18,7 @@ import egraph_rules.narrowed
 import egraph_rules.one_buffer
 import egraph_rules.row_windows
 import egraph_rules.values
+import egraph_rules.windows
 import extract.elaborate
 import extract.machine
 from egraph_rules import forms
@@ -34,7 +35,8 @@ from tests.changed_code import change
 from tests.generators import Failure, check_accumulators
 from tests.helpers import Dim, Json, give, incore, let, load, loop, out, ret, scalar, store, tensor
 
-NARROW, BUFFER, ROWS, VALUES = egraph_rules.narrowed, egraph_rules.one_buffer, egraph_rules.row_windows, egraph_rules.values
+NARROW, BUFFER, ROWS = egraph_rules.narrowed, egraph_rules.one_buffer, egraph_rules.row_windows
+VALUES, WINDOWS = egraph_rules.values, egraph_rules.windows
 EMIT, MACHINE = extract.elaborate, extract.machine
 
 # ---- programs ----------------------------------------------------------------------------------------------
@@ -233,17 +235,17 @@ MUTANTS: dict[str, tuple[ModuleType, str, str, str]] = {
     ),
     "rows of two columns of blocks have an address": (forms, "shape[-1] <= 16 and", "shape[-1] <= 32 and", "one right factor"),
     # where a window stands
-    "a window may be lower than its page": (VALUES, "and box[-2] == shape[-2] and", "and", "upper window"),
-    "a window may begin below the first row": (VALUES, "and box[-2] == shape[-2] and const_int(offsets[-2]) == 0", "", "low window"),
+    "a window may be lower than its page": (WINDOWS, "or w.box[-2] != shape[-2] or", "or", "upper window"),
+    "a window may begin below the first row": (WINDOWS, "or w.box[-2] != shape[-2] or const_int(w.offsets[-2]) != 0", "", "low window"),
     "a window stands at M for every page": (
-        VALUES,
+        WINDOWS,
         'Binary("mul", number, index(shape[-1]))',
         'Binary("mul", number, index(shape[-2]))',
         "part of a page",
     ),
     "the column of a window is forgotten": (
-        VALUES,
-        'Binary("add", Binary("mul", number, index(shape[-1])), offsets[-1])',
+        WINDOWS,
+        'Binary("add", Binary("mul", number, index(shape[-1])), w.offsets[-1])',
         'Binary("mul", number, index(shape[-1]))',
         "part of a page",
     ),
@@ -268,7 +270,7 @@ MUTANTS: dict[str, tuple[ModuleType, str, str, str]] = {
         "whole blocks",
     ),
     # windows of rows
-    "blocks of 8 rows": (ROWS, "BOX = 16", "BOX = 8", "half row windows"),
+    "blocks of 8 rows": (ROWS, "if rows % BOX:", "if rows % 8:", "half row windows"),
     "windows may divide the rows unevenly": (ROWS, "if t.static_shape[0] % rows:", "if False:", "uneven rows"),
     "rows of a window are not asked for": (ROWS, "if rows % BOX:", "if False:", "half row windows"),
     "columns of an accumulator are not asked for": (ROWS, "if t.static_shape[1] % BOX:", "if False:", "half wide row windows"),
