@@ -1,5 +1,4 @@
-"""Linearity: no tile is read after an op in place overwrote its buffer, in the same trip of a loop or a later
-one.
+"""Linearity: no tile is read after an op in place overwrote its buffer, in the same trip of a loop or a later one.
 
 Programs mean what they mean by value; on the chip an op in place changes what every view and every older name
 of its buffer shows. So in `y = assemble(x, s, [0, 0])`, `z = add(x, x)` the add reads the wrong data: V201.
@@ -397,5 +396,5 @@ def _names(v: Var) -> tuple[str, ...]:
 def _turns(s: For | While) -> bool:
     """True where a loop hands on tiles other than those that it was given: what a later trip reads is not what the first one reads."""
     end = terminator(s.body)
-    yielded = end.values if isinstance(end, Yield) else ()
-    return any(isinstance(c.var.type, TileType) and e != c.var for c, e in zip(s.carries, yielded, strict=False))
+    given = zip(s.carries, end.values if isinstance(end, Yield) else (), strict=False)
+    return any(isinstance(c.var.type, TileType) and e != c.var for c, e in given)

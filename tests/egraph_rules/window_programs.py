@@ -167,6 +167,14 @@ def _sliced(shape: Shape, box: Shape, at: Shape, valid: Shape | None = None, dro
     return b.function()
 
 
+def _perhaps_none() -> Function:
+    """A window of one page, or of none at run time."""
+    b = Build()
+    x = b.load("x", (4, 8, 16), (4, 7, 16))
+    b.out(b.let("y", "tile.slice", x, (1, 4, 16), (0, 0, 0), (b.scalar("n", 0, 1), 4, 16)))
+    return b.function()
+
+
 def _assembled(shape: Shape, box: Shape, at: Shape, valid: Shape | None = None, moving: bool = False) -> Function:
     b = Build()
     t, x = b.load("t", shape, valid, DType.FP32), b.load("x", box, dtype=DType.FP32)
@@ -232,6 +240,7 @@ NEAR_MISSES: dict[str, tuple[Callable[[], Function], ...]] = {
         lambda: _sliced((4, 8, 6), (1, 4, 3), (0, 0, 3)),
         lambda: _sliced((4, 8, 16), (2, 4, 16), (0, 0, 0)),
         lambda: _sliced((4, 8, 16), (1, 4, 16), (0, 0, 0), (1, 8, 16)),
+        lambda: _perhaps_none(),
     ),
     "flat.slice.pieces": (
         lambda: _sliced((4, 8, 16), (2, 4, 16), (0, 0, 0)),
