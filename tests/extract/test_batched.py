@@ -17,7 +17,7 @@ from tests.generators import random_batched
 from tests.generators.lowered_products import check_near, check_products
 from tests.generators.property import accepted
 
-SHORT, NEAR = 50, 30
+SHORT, NEAR = 24, 10
 #: programs of a long run of each kind, in parts
 LONG, PARTS = 1_000, 10
 
