@@ -20,12 +20,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from math import prod
 
+from egraph_rules import forms
 from egraph_rules.chains import accumulates, chains, in_acc
-from egraph_rules.page_parts import factors, part_of_load, plus, whole_loads
+from egraph_rules.page_parts import Aliased, factors, part_of_load, plus, readable, whole_loads
+from pypto_ir.dtypes import DType
 from pypto_ir.expr import Expr, MakeTuple, Var, index
-from pypto_ir.names import Names
+from pypto_ir.names import names_of
 from pypto_ir.ops.registry import Trait, find_op, type_of
 from pypto_ir.ops.rules import infer_call
 from pypto_ir.stmt import (
@@ -52,30 +53,26 @@ from pypto_ir.types import INDEX, TileType, dims, same_dims
 
 #: most pages of a batch that are written out one by one
 WRITTEN_OUT = 32
-#: rows and columns of a box in L0C
-BOX = 16
-
 _PRODUCTS = ("tile.batch_matmul", "tile.batch_matmul_acc")
 #: what a statement makes of the value that its loop hands on, and of a page's position
 Step = Callable[[Var, Sequence[Expr]], tuple[list[Stmt], Var]]
 
 
-def roll_batches(function: Function, capacity: int | None, acc_rows: Callable[[TileType], int], shared: frozenset[str]) -> Function:
+def roll_batches(function: Function, capacity: int | None, acc_rows: Callable[[DType], int], aliased: Aliased = ()) -> Function:
     """The function with products of more than `WRITTEN_OUT` pages as loops; the same object where there are none. L0C has `capacity` bytes
-    (None for no limit) and pads a tile to a multiple of `acc_rows` rows; `shared` are parameters that may be one tensor."""
-    large = [
-        s for s in walk(function.body) if isinstance(s, Assign) and isinstance(s.value, Call) and s.value.op in _PRODUCTS and _large(s)
-    ]
+    (None for no limit) and pads a tile to a multiple of `acc_rows` rows; `aliased` are parameters that may be one tensor."""
+    large = large_products(function)
     if not large:
         return function
-    roller = _Roller(function, shared)
+    roller = _Roller(function, aliased)
     roller.plan(large, capacity, acc_rows)
     return replace(function, body=roller.block(function.body)) if roller.loops or roller.stored else function
 
 
-def _large(s: Assign) -> bool:
-    shape = _shape(s.target)
-    return len(shape) > 2 and prod(shape[:-2]) > WRITTEN_OUT
+def large_products(function: Function) -> list[Assign]:
+    """The products of a function that have more than `WRITTEN_OUT` pages."""
+    found = (s for s in walk(function.body) if isinstance(s, Assign) and isinstance(s.value, Call) and s.value.op in _PRODUCTS)
+    return [s for s in found if forms.pages(_shape(s.target)) > WRITTEN_OUT]
 
 
 def _shape(v: Expr) -> tuple[int, ...]:
@@ -87,15 +84,14 @@ def _shape(v: Expr) -> tuple[int, ...]:
 
 
 class _Roller:
-    def __init__(self, function: Function, shared: frozenset[str]) -> None:
+    def __init__(self, function: Function, aliased: Aliased) -> None:
         self.source, self.found = function, chains(function)
-        self.readable = {p.var.name for p in function.params if p.direction == "In"} - shared
+        self.readable = readable(function, aliased)
         self.loads = whole_loads(function)
         self.blocks = {id(s): i for i, block in enumerate(_blocks(function.body)) for s in block}
         self.readers = Counter(v.name for s in walk(function.body) for v in uses(s))
         self.reader = {v.name: s for s in walk(function.body) for v in uses(s) if self.readers[v.name] == 1}
-        defined = (v.name for s in walk(function.body) for v in definitions(s))
-        self.names = Names((*defined, *(p.var.name for p in function.params)))
+        self.names = names_of(function)
         #: chains of accumulators whose products and stores are loops
         self.loops: set[str] = set()
         #: products and what is made of them page by page, where it is stored, by the name of what is stored
@@ -104,7 +100,7 @@ class _Roller:
 
     # what becomes a loop
 
-    def plan(self, large: list[Assign], capacity: int | None, acc_rows: Callable[[TileType], int]) -> None:
+    def plan(self, large: list[Assign], capacity: int | None, acc_rows: Callable[[DType], int]) -> None:
         touching: dict[str, list[Stmt]] = {}
         for s in walk(self.source.body):
             for name in {self.found.of(v.name) for v in (*definitions(s), *uses(s)) if in_acc(v)}:
@@ -133,13 +129,14 @@ class _Roller:
                 return []
             found.append(reader)
 
-    def resident(self, v: Var, capacity: int | None, acc_rows: Callable[[TileType], int]) -> bool:
-        """True where the pages of an accumulator are whole boxes, and L0C holds all of them side by side."""
-        *batch, rows, columns = _shape(v)
-        assert isinstance(v.type, TileType)
-        unit = acc_rows(v.type)
-        held = prod(batch) * columns * (-(-rows // unit) * unit) * v.type.dtype.bytes
-        return rows % BOX == 0 and columns % BOX == 0 and (capacity is None or held <= capacity)
+    def resident(self, v: Var, capacity: int | None, acc_rows: Callable[[DType], int]) -> bool:
+        """True where the pages of an accumulator can stand side by side, and L0C holds all of them."""
+        t = v.type
+        if not isinstance(t, TileType) or not forms.packs_columns(t):
+            return False
+        rows, columns = forms.columns(_shape(v))
+        unit = acc_rows(t.dtype)
+        return capacity is None or columns * (-(-rows // unit) * unit) * t.dtype.bytes <= capacity
 
     def plain(self, s: Stmt) -> bool:
         """True for what loops over pages can take the place of, and for what hands accumulators on."""
@@ -152,13 +149,11 @@ class _Roller:
 
     def by_page(self, call: Call) -> bool:
         """True where each page of both factors can be loaded on its own."""
-        return all(
-            len(_shape(e)) < 3 or prod(_shape(e)[:-2]) == 1 or self.loadable(e) for e in factors(call) if isinstance(e, Var)
-        ) and all(_shape(e) for e in factors(call))
+        return all(_shape(e) and (forms.pages(_shape(e)) == 1 or self.loadable(e)) for e in factors(call))
 
-    def loadable(self, e: Var) -> bool:
-        load = self.loads.get(e.name)
-        if load is None:
+    def loadable(self, e: Expr) -> bool:
+        load = self.loads.get(e.name) if isinstance(e, Var) else None
+        if load is None or not isinstance(e, Var):
             return False
         source, offsets = load.args[0], tuple_items(load.args[1]) or ()
         return isinstance(source, Var) and source.name in self.readable and len(offsets) == len(_shape(e)) and self.readers[e.name] == 1
@@ -189,11 +184,12 @@ class _Roller:
             case Assign(value=Call(op="tile.batch_matmul" | "tile.batch_matmul_acc") as call):
                 if self.found.of(s.target.name) in self.loops:
                     return self.accumulated(s, call)
-            case Assign(value=Call(op="tile.store", args=(Var() as source, *_)) as call) if self.rolled(source):
-                return self.nest(s, s.target, call.args[2], _shape(source), lambda t, at: self.page_store(s, call, t, at))
-            case Eval(value=Call(op="tile.store", args=(Var() as source, *_)) as call) if self.rolled(source):
-                made = Var(self.names.derived(source.name, "stored"), call.args[2].type)  # type: ignore[union-attr]
-                return self.nest(s, made, call.args[2], _shape(source), lambda t, at: self.page_store(s, call, t, at))
+            case (
+                Assign(value=Call(op="tile.store", args=(Var() as source, _, Var() as out)) as call)
+                | Eval(value=Call(op="tile.store", args=(Var() as source, _, Var() as out)) as call)
+            ) if self.rolled(source):
+                made = s.target if isinstance(s, Assign) else Var(self.names.derived(source.name, "stored"), out.type)
+                return self.nest(s, made, out, _shape(source), lambda t, at: self.page_store(s, call, t, at))
         return [s]
 
     def rolled(self, source: Var) -> bool:
@@ -208,8 +204,7 @@ class _Roller:
         assert isinstance(t, TileType)
         create = Call("tile.create", (MakeTuple(t.shape),), (("dtype", t.dtype.value), ("target_memory", "Acc")))
         made = Var(self.names.derived(s.target.name, "pages"), infer_call(create))
-        into = replace(call, op="tile.batch_matmul_acc")
-        loop = self.nest(s, s.target, made, shape, lambda c, at: self.page_product(s, into, c, at, (TRUE,), call))
+        loop = self.nest(s, s.target, made, shape, lambda c, at: self.page_product(s, call, c, at, (TRUE,)))
         return [Assign((made,), replace(create, loc=call.loc), s.loc), *loop]
 
     def nest(self, s: Stmt, result: Var, init: Expr, shape: tuple[int, ...], step: Step) -> list[Stmt]:
@@ -232,12 +227,11 @@ class _Roller:
 
         return level(0, init, result)
 
-    def page_product(
-        self, s: Assign, call: Call, held: Var, at: Sequence[Expr], rest: tuple[Expr, ...], given: Call | None = None
-    ) -> tuple[list[Stmt], Var]:
+    def page_product(self, s: Assign, call: Call, held: Var, at: Sequence[Expr], rest: tuple[Expr, ...]) -> tuple[list[Stmt], Var]:
+        """The factors of a product, added to one page of the accumulator `held`; `rest` are the operands after them."""
         shape = _shape(s.target)
         window = self.let(s, s.target.name, "tile.slice", (held, MakeTuple(_one(shape)), MakeTuple(tuple(at))))
-        loads, parts = self.page_factors(s, given or call, shape, at)
+        loads, parts = self.page_factors(s, call, shape, at)
         product = self.let(s, s.target.name, "tile.batch_matmul_acc", (window.target, *parts, *rest), call.kwargs)
         back = self.let(s, s.target.name, "tile.assemble", (held, product.target, MakeTuple(tuple(at))))
         return [window, *loads, product, back], back.target
@@ -270,9 +264,10 @@ class _Roller:
         parts: list[Expr] = []
         for e in factors(call):
             own = _shape(e)
-            if prod(own[:-2]) == 1:
+            if forms.pages(own) == 1:
                 parts.append(e)
                 continue
+            assert isinstance(e, Var), "only what a load made is taken page by page"
             skipped = len(shape) - len(own)
             place = [index(0) if n == 1 else at[skipped + i] for i, n in enumerate(own[:-2])]
             load = part_of_load(self.loads[e.name], [*(1 for _ in own[:-2]), *own[-2:]], [*place, 0, 0])

@@ -10,6 +10,7 @@ noted as a handover: one form for init, argument, yield and result.
 
 from __future__ import annotations
 
+from egraph_rules import forms
 from egraph_rules.buffers import Versions, buffers, written
 from egraph_rules.engine import Commands
 from egraph_rules.entries import Encoded
@@ -238,7 +239,7 @@ def _by_pages(call: Call, tile: TileType, target: TensorType, window: Dims | Non
 def _starts_a_block(tile: TileType, row: int) -> bool:
     """True where a row of the flat form starts at a 32-byte multiple, as views do."""
     columns = const_int(tile.shape[-1])
-    return columns is not None and row * columns * tile.dtype.bytes % 32 == 0
+    return columns is not None and row * columns * tile.dtype.bytes % forms.VIEW_BYTES == 0
 
 
 def _view(s: Assign | Eval, call: Call, tile: TileType, window: Dims | None, run: bool) -> ViewEntry | None:

@@ -63,10 +63,10 @@ class Entries:
         else:
             c.fact("single", shape)
         for width in (1, 2, 4, 8):
-            if len(page) == 2 and page[0] * page[1] * width % 32 == 0:
+            if len(page) == 2 and page[0] * page[1] * width % forms.VIEW_BYTES == 0:
                 c.fact("view-aligned", page, width)
             rest = forms.stacked(shape)
-            if len(shape) > 2 and rest[1] * width % 32 == 0:
+            if len(shape) > 2 and rest[1] * width % forms.VIEW_BYTES == 0:
                 c.set("stacked", shape, width, rest)
         self.shape(flat)
         self.shape(page)

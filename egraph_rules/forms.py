@@ -15,6 +15,8 @@ from pypto_ir.regions import collapse_contiguous, merged_valid
 from pypto_ir.types import Compact, Dims, Memory, TileType, same_dim, tile_type
 
 Shape = tuple[int, ...]
+#: bytes that a view of a tile starts at a multiple of
+VIEW_BYTES = 32
 
 
 def collapsed(shape: Shape) -> Shape:

@@ -23,7 +23,7 @@ from dataclasses import dataclass, replace
 from egraph_rules.chains import Chains, chains, in_acc
 from pypto_ir.expr import Expr, MakeTuple, Var, const_int, index, variables
 from pypto_ir.linear import provably_equal
-from pypto_ir.names import Names
+from pypto_ir.names import names_of
 from pypto_ir.ops.matmul import acc_tile, factors
 from pypto_ir.ops.registry import OpError, find_op, type_of
 from pypto_ir.ops.rules import infer_call
@@ -125,7 +125,7 @@ class _Narrowing(Rebuilder):
         params = [p.var for p in source.params]
         if any(map(self.member, params)):
             raise Declined("it comes from outside")
-        self.names = Names((*(v.name for s in walk(source.body) for v in definitions(s)), *(v.name for v in params)))
+        self.names = names_of(source)
         self.visible = {v.name for v in params} | {v.name for t in params for e in getattr(t.type, "shape", ()) for v in variables(e)}
 
     def member(self, v: Var) -> bool:

@@ -21,9 +21,9 @@ from dataclasses import replace
 from itertools import product
 
 from egraph_rules.chains import Chains, chains, in_acc
-from egraph_rules.page_parts import factors, part_of_load, plus, whole_loads
+from egraph_rules.page_parts import Aliased, factors, part_of_load, plus, readable, whole_loads
 from pypto_ir.expr import Expr, MakeTuple, Var
-from pypto_ir.names import Names
+from pypto_ir.names import names_of
 from pypto_ir.ops.registry import find_op, type_of
 from pypto_ir.ops.rules import infer_call
 from pypto_ir.rebuilding import Rebuilder
@@ -49,7 +49,7 @@ from pypto_ir.types import TensorType, TileType, Type, dims, same_dims, tile_typ
 Shape = tuple[int, ...]
 
 
-def split_page_loops(function: Function, capacity: int, aliased: tuple[tuple[str, str], ...] = ()) -> Function:
+def split_page_loops(function: Function, capacity: int, aliased: Aliased = ()) -> Function:
     """The function with accumulators of more than `capacity` bytes written out by groups of pages; the same object where none is, or
     none can be. `aliased` are parameters that may be one tensor."""
     if not any(isinstance(s, Assign) and isinstance(s.value, Call) and s.value.op == "tile.batch_matmul_acc" for s in walk(function.body)):
@@ -62,7 +62,7 @@ def split_page_loops(function: Function, capacity: int, aliased: tuple[tuple[str
             if group is not None:
                 large.setdefault(found.of(v.name), group)
     for chain, group in large.items():
-        function = _Splitter(function, found, chain, group, {name for pair in aliased for name in pair}).function()
+        function = _Splitter(function, found, chain, group, aliased).function()
     return function
 
 
@@ -78,13 +78,13 @@ def _group(v: Var, capacity: int) -> Shape | None:
         return None
     group: list[int] = []
     for extent in reversed(batch):
-        most = max(n for n in range(1, extent + 1) if extent % n == 0 and n <= fits) if all_whole(group, batch) else 1
+        most = max(n for n in range(1, extent + 1) if extent % n == 0 and n <= fits) if _all_whole(group, batch) else 1
         group.insert(0, most)
         fits //= most
     return None if group == batch else tuple(group)
 
 
-def all_whole(group: list[int], batch: list[int]) -> bool:
+def _all_whole(group: list[int], batch: list[int]) -> bool:
     """True where a group takes its inner batch dims as a whole, so that it may take some of the next one."""
     return not group or group == batch[len(batch) - len(group) :]
 
@@ -92,9 +92,9 @@ def all_whole(group: list[int], batch: list[int]) -> bool:
 class _Splitter:
     """Writes the block that an accumulator lives in anew, its statements once for each group of pages."""
 
-    def __init__(self, function: Function, found: Chains, chain: str, group: Shape, shared: set[str]) -> None:
+    def __init__(self, function: Function, found: Chains, chain: str, group: Shape, aliased: Aliased) -> None:
         self.source, self.found, self.chain, self.group = function, found, chain, group
-        self.readable = {p.var.name for p in function.params if p.direction == "In"} - shared
+        self.readable = readable(function, aliased)
         #: the tensor that a store's result is, by name
         self.root: dict[str, str] = {}
         self.loads = whole_loads(function)
@@ -102,8 +102,7 @@ class _Splitter:
             match s:
                 case Assign(value=Call(op="tile.store", args=(_, _, Var() as target, *_))):
                     self.root[s.target.name] = self.root.get(target.name, target.name)
-        defined = (v.name for s in walk(function.body) for v in definitions(s))
-        self.names = Names((*defined, *(p.var.name for p in function.params)))
+        self.names = names_of(function)
 
     def function(self) -> Function:
         body = self.block(self.source.body)
@@ -246,7 +245,7 @@ class _Copy(Rebuilder):
         if call.op == "tile.create":
             t = self.paged(s.target.type)
             return replace(call, args=(MakeTuple(t.shape), *call.args[1:]))  # type: ignore[union-attr]
-        cuts = {e: self.cut(s, e, before) for e in factors(call)}
+        cuts = {e: self.cut(s, e, before) for e in factors(call) if isinstance(e, Var)}
         return replace(call, args=tuple(cuts.get(a, a) if isinstance(a, Var) and not self.split.member(a) else a for a in call.args))
 
     def cut(self, s: Assign, e: Var, before: list[Stmt]) -> Var:

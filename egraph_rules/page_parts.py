@@ -5,17 +5,29 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from egraph_rules.chains import accumulates
-from pypto_ir.expr import Binary, Const, Expr, MakeTuple, Var, const_int, index
+from pypto_ir.expr import Binary, Const, Expr, MakeTuple, const_int, index
 from pypto_ir.linear import normalize
+from pypto_ir.ops.matmul import factors as positions
+from pypto_ir.ops.registry import find_op
 from pypto_ir.stmt import Assign, Call, Function, tuple_items, walk
 from pypto_ir.types import dims, same_dims
 
+#: pairs of parameters that may be one tensor
+Aliased = tuple[tuple[str, str], ...]
 
-def factors(call: Call) -> tuple[Var, ...]:
+
+def factors(call: Call) -> tuple[Expr, Expr]:
     """The two factors of a product or of an accumulation."""
-    first = 1 if accumulates(call) else 0
-    return call.args[first : first + 2]  # type: ignore[return-value]
+    op = find_op(call.op)
+    places = positions(op) if op is not None else None
+    assert places is not None, "only products have factors"
+    left, right = places
+    return call.args[left], call.args[right]
+
+
+def readable(function: Function, aliased: Aliased) -> set[str]:
+    """The parameters that a function reads and does not write, under no other name either: `aliased` are those that may be one tensor."""
+    return {p.var.name for p in function.params if p.direction == "In"}.difference(*aliased)
 
 
 def whole_loads(function: Function) -> dict[str, Call]:

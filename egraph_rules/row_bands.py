@@ -19,9 +19,9 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 
 from egraph_rules.chains import Chains, accumulates, in_acc
-from pypto_ir.expr import Binary, Const, Expr, MakeTuple, Var, const_int, index
-from pypto_ir.linear import normalize
-from pypto_ir.names import Names
+from egraph_rules.page_parts import factors, plus
+from pypto_ir.expr import Expr, MakeTuple, Var, const_int, index
+from pypto_ir.names import names_of
 from pypto_ir.ops.rules import infer_call
 from pypto_ir.stmt import (
     Assign,
@@ -141,7 +141,7 @@ def _at(call: Call) -> tuple[Expr, ...] | None:
 
 def _cuttable(call: Call) -> bool:
     """True where the left side of a product can be cut into rows."""
-    left = call.args[1 if accumulates(call) else 0]
+    left, _ = factors(call)
     return isinstance(left, Var) and isinstance(left.type, TileType) and same_dims(left.type.valid, left.type.shape)
 
 
@@ -153,8 +153,7 @@ def split_bands(function: Function, found: Chains, planned: dict[str, Bands]) ->
 class _Split:
     def __init__(self, function: Function, found: Chains, planned: dict[str, Bands]) -> None:
         self.source, self.found, self.planned = function, found, planned
-        defined = (v.name for s in walk(function.body) for v in definitions(s))
-        self.names = Names((*defined, *(p.var.name for p in function.params)))
+        self.names = names_of(function)
         #: the tiles of every member of a chain, a band each
         self.tiles: dict[str, tuple[Var, ...]] = {}
 
@@ -274,7 +273,7 @@ class _Split:
         start = 0
         for tile in self.read(source):
             assert isinstance(tile, Var) and isinstance(tile.type, TileType) and tile.type.static_shape is not None
-            result.append(replace(call, args=(tile, MakeTuple((*outer, _below(row, start), column)), target)))
+            result.append(replace(call, args=(tile, MakeTuple((*outer, plus(row, start), column)), target)))
             start += tile.type.static_shape[0]
         return result
 
@@ -291,7 +290,7 @@ class _Split:
 
     def product(self, s: Assign, call: Call, plan: Bands) -> list[Stmt]:
         """A product of the whole accumulator, band by band: rows of the left side go with the bands."""
-        left = call.args[1 if accumulates(call) else 0]
+        left, _ = factors(call)
         assert isinstance(left, Var) and isinstance(left.type, TileType)
         inputs = self.read(call.args[0]) if accumulates(call) else ()
         result: list[Stmt] = []
@@ -303,10 +302,3 @@ class _Split:
             result.append(Assign((part,), replace(cut, loc=call.loc), s.loc))
             result.append(replace(s, targets=(made,), value=replace(call, args=(*inputs[i : i + 1], *args))))
         return result
-
-
-def _below(row: Expr, rows: int) -> Expr:
-    value = const_int(row)
-    if value is not None:
-        return index(value + rows)
-    return normalize(Binary("add", row, Const(rows))) if rows else row

@@ -18,10 +18,11 @@ from dataclasses import dataclass, field, replace
 
 from egraph_rules.chains import Chains, accumulates, chains, handed, in_acc
 from egraph_rules.index_facts import IndexFacts
+from egraph_rules.page_parts import factors
 from egraph_rules.row_bands import BOX, Bands, bands, only_stored, split_bands
 from pypto_ir.expr import Binary, Const, Expr, MakeTuple, Var, const_int, index
 from pypto_ir.linear import normalize
-from pypto_ir.names import Names
+from pypto_ir.names import names_of
 from pypto_ir.ops.rules import infer_call
 from pypto_ir.stmt import (
     Assign,
@@ -254,7 +255,7 @@ _BATCHED = {"tile.matmul": "tile.batch_matmul", "tile.matmul_acc": "tile.batch_m
 
 def _left(call: Call) -> Var | None:
     """The left operand of a product, fully valid, whose rows are those of all pages."""
-    left = call.args[1 if accumulates(call) else 0]
+    left, _ = factors(call)
     if not isinstance(left, Var) or not isinstance(left.type, TileType) or left.type.static_shape is None:
         return None
     return left if same_dims(left.type.valid, left.type.shape) else None
@@ -265,8 +266,7 @@ class _Rewrite:
 
     def __init__(self, function: Function, found: Chains, rows: dict[str, int]) -> None:
         self.source, self.found, self.rows = function, found, rows
-        defined = (v.name for s in walk(function.body) for v in definitions(s))
-        self.names = Names((*defined, *(p.var.name for p in function.params)))
+        self.names = names_of(function)
 
     def function(self) -> Function:
         return replace(self.source, body=self.block(self.source.body))

@@ -22,9 +22,6 @@ from pypto_ir.linear import linear, to_expr
 from pypto_ir.regions import add_index, collapse_contiguous, mul_index
 from pypto_ir.types import Dims, TileType, dims
 
-#: bytes that a view of a tile starts at a multiple of
-VIEW_BYTES = 32
-
 
 @dataclass(frozen=True, slots=True)
 class Window:
@@ -135,7 +132,7 @@ def part_aligned(w: Window) -> bool:
 
 def _multiple(e: Expr, width: int) -> bool:
     form = linear(e)
-    return all(n * width % VIEW_BYTES == 0 for n in (form.constant, *(n for _, n in form.terms)))
+    return all(n * width % forms.VIEW_BYTES == 0 for n in (form.constant, *(n for _, n in form.terms)))
 
 
 def column_of(w: Window) -> Expr | None:

@@ -33,9 +33,9 @@ from extract.machine import (
 )
 from extract.plan import Plan
 from pypto_ir.expr import Expr, Var, variables
-from pypto_ir.names import Names
+from pypto_ir.names import names_of
 from pypto_ir.ops.registry import OpError
-from pypto_ir.stmt import Assign, Call, Eval, Return, Stmt, Yield, definitions, value_exprs, walk
+from pypto_ir.stmt import Assign, Call, Eval, Return, Stmt, Yield, value_exprs, walk
 from pypto_ir.types import TileType, Type, type_exprs
 
 #: a class and the region that materialises it
@@ -67,8 +67,7 @@ class Elaborator:
         self.graph, self.choice, self.plan, self.encoded = graph, choice, plan, graph.encoded
         self.region, self.position = 0, -1
         function = self.encoded.function
-        taken = [p.var.name for p in function.params] + [v.name for s in walk(function.body) for v in definitions(s)]
-        self.names = Names(taken)
+        self.names = names_of(function)
         self.versions = Versions(self.encoded.buffers)
         self.frames = [Frame()]
         self.out: list[Stmt] = []

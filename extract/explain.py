@@ -10,7 +10,6 @@ from collections.abc import Mapping
 
 from egraph_rules import forms
 from egraph_rules.graph import Graph
-from egraph_rules.windows import VIEW_BYTES
 from extract.choice import Choice, carriers
 from pypto_ir.diagnostics import Diagnostic, Place, declare
 from pypto_ir.ops.registry import ShapeRule, dims_text, find_op, type_of
@@ -161,7 +160,7 @@ def _unaligned(call: Call) -> str | None:
     of = f"{'into' if what == 'writes' else 'of'} a {target.rank}D tile {dims_text(target.shape)}"
     return (
         f"{call.op} {what} a {dims_text(box)} region {of}, which does not collapse to a contiguous row band, and its rows in the pages "
-        f"start at bytes that are no multiple of {VIEW_BYTES}, where no view can start"
+        f"start at bytes that are no multiple of {forms.VIEW_BYTES}, where no view can start"
     )
 
 

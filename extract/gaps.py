@@ -13,9 +13,9 @@ from dataclasses import replace
 from extract.machine import typed
 from pypto_ir.diagnostics import Diagnostic, Diagnostics, Place, declare
 from pypto_ir.expr import Expr, Var, const_int
-from pypto_ir.names import Names
+from pypto_ir.names import names_of
 from pypto_ir.ops.registry import find_op
-from pypto_ir.stmt import Assign, Block, Call, For, Function, If, Scope, Stmt, While, Yield, definitions, terminator, tuple_items, walk
+from pypto_ir.stmt import Assign, Block, Call, For, Function, If, Scope, Stmt, While, Yield, terminator, tuple_items, walk
 from pypto_ir.types import Memory, TileType
 from pypto_ir.verify.places import statement_text
 
@@ -84,8 +84,7 @@ def _one_row(window: tuple[object, ...]) -> bool:
 class _Work:
     def __init__(self, function: Function, gaps: set[str]) -> None:
         self.function, self.gaps, self.bag = function, gaps, Diagnostics()
-        taken = [p.var.name for p in function.params] + [v.name for s in walk(function.body) for v in definitions(s)]
-        self.names = Names(taken)
+        self.names = names_of(function)
 
     def block(self, statements: Block) -> Block:
         result: list[Stmt] = []

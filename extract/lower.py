@@ -8,7 +8,7 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
-from egraph_rules.batch_loops import roll_batches
+from egraph_rules.batch_loops import large_products, roll_batches
 from egraph_rules.engine import Limits, Report, UnsoundRule
 from egraph_rules.graph import Graph, saturated
 from egraph_rules.narrowed import narrow_accumulators
@@ -155,12 +155,11 @@ def _texts(function: Function, target: Target, aliased: tuple[tuple[str, str], .
     """What is lowered, in this order, until something fits: large batches as loops, the function as it is, and, with loops written out
     by pages, accumulators apart that together are too large."""
     capacity = target.capacity(Memory.ACC)
-    joined = one_buffer(into_l1(function))
-    rolled = roll_batches(
-        joined, capacity, lambda t: target.acc_row_alignment(t.dtype), frozenset(name for pair in aliased for name in pair)
-    )
-    if rolled is not joined:
-        yield BATCH_LOOPS, rolled
+    if large_products(function):
+        joined = one_buffer(into_l1(function))
+        rolled = roll_batches(joined, capacity, target.acc_row_alignment, aliased)
+        if rolled is not joined:
+            yield BATCH_LOOPS, rolled
     yield None, function
     if capacity is not None:
         apart = split_page_loops(function, capacity, aliased)

@@ -16,9 +16,9 @@ from dataclasses import replace
 from extract.machine import typed
 from pypto_ir.diagnostics import Diagnostic, Diagnostics, declare
 from pypto_ir.expr import MakeTuple, Var
-from pypto_ir.names import Names
+from pypto_ir.names import Names, names_of
 from pypto_ir.ops.registry import Role, find_op
-from pypto_ir.stmt import Assign, Block, Call, Eval, For, Function, If, Scope, Stmt, While, definitions, walk
+from pypto_ir.stmt import Assign, Block, Call, Eval, For, Function, If, Scope, Stmt, While
 from pypto_ir.types import Memory, TileType
 from pypto_ir.verify.linearity import Violation, violations
 from pypto_ir.verify.places import StmtPath, place
@@ -31,8 +31,7 @@ ROUNDS = 8
 
 def linear(function: Function) -> tuple[Function, list[Diagnostic]]:
     """The function with copies where it needs them, and why where it cannot have them."""
-    taken = [p.var.name for p in function.params] + [v.name for s in walk(function.body) for v in definitions(s)]
-    names = Names(taken)
+    names = names_of(function)
     for _ in range(ROUNDS):
         found = violations(function)
         if not found:

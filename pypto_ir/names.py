@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from pypto_ir.stmt import Function, definitions, walk
+
 
 class Names:
     """Hands out names that are defined once in a function."""
@@ -40,3 +42,8 @@ class Names:
         """Give a name back that was handed out for something that is not emitted after all."""
         self._used.discard(name)
         self._next.clear()
+
+
+def names_of(function: Function) -> Names:
+    """Names beside those that a function has."""
+    return Names((*(p.var.name for p in function.params), *(v.name for s in walk(function.body) for v in definitions(s))))

@@ -22,8 +22,8 @@ from extract.upstream.judgement import packings
 from extract.upstream.state import State
 from extract.upstream.walk import Walk, same
 from pypto_ir.diagnostics import Diagnostic, Place, Refused, Severity
-from pypto_ir.names import Names
-from pypto_ir.stmt import Function, definitions, uses, walk
+from pypto_ir.names import names_of
+from pypto_ir.stmt import Function, uses, walk
 from pypto_ir.verify import tile_ops_2d
 
 Aliased = tuple[tuple[str, str], ...]
@@ -49,8 +49,7 @@ def flatten(function: Function, target: Target, aliased: Aliased = ()) -> Flatte
     if refusals:
         raise Refused(refusals)
     statements = list(walk(function.body))
-    taken = [p.var.name for p in function.params] + [v.name for s in statements for v in definitions(s)]
-    state = State(function, target, buffers(function, aliased), Names(taken), plans)
+    state = State(function, target, buffers(function, aliased), names_of(function), plans)
     counts = Counter(v.name for s in statements for v in uses(s))
     body = Walk(state, counts).block(function.body)
     state.bag.refuse_if_any()

@@ -27,8 +27,8 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(batch_loops, "WRITTEN_OUT", 4)
 
 
-def rolled(function: Function, capacity: int | None = None, shared: frozenset[str] = frozenset()) -> Function:
-    return roll_batches(function, capacity, lambda t: 32 if t.dtype is DType.INT32 else 16, shared)
+def rolled(function: Function, capacity: int | None = None, aliased: tuple[tuple[str, str], ...] = ()) -> Function:
+    return roll_batches(function, capacity, lambda dtype: 32 if dtype is DType.INT32 else 16, aliased)
 
 
 def statements(function: Function) -> int:
@@ -146,7 +146,7 @@ def test_an_accumulator_that_fits_exactly_is_a_loop() -> None:
 
 def test_a_parameter_that_may_be_another_one_is_not_read_later() -> None:
     before = products((6,), (6,), (6,))
-    assert rolled(before, shared=frozenset({"x"})) is before
+    assert rolled(before, aliased=(("x", "m_out"),)) is before
 
 
 @pytest.mark.parametrize("ways", [{}, {"loop": True}])

@@ -59,10 +59,8 @@ def slice_pieces(d: Draw) -> Function:
     return b.function()
 
 
-def slice_part(d: Draw) -> Function:
-    """Rows of several pages read of a tile that is made page by page, or whose pages are cut."""
-    b, dtype = Build(), d.dtype()
-    shape, box = _scattered(d)
+def _part_of_pages(d: Draw, b: Build, dtype: DType, shape: Shape, box: Shape) -> Function:
+    """A box of a tile that is made page by page, or whose pages are cut."""
     if d.number % 2:
         x = b.load("x", shape, (*shape[:-2], shape[-2] - 1, shape[-1]), dtype)
     else:
@@ -70,6 +68,13 @@ def slice_part(d: Draw) -> Function:
     y = b.let("y", "tile.slice", x, box, _places(d, b, shape, box, False))
     b.out(d.pointwise(b, "z", y))
     return b.function()
+
+
+def slice_part(d: Draw) -> Function:
+    """Rows of several pages read of a tile that is made page by page, or whose pages are cut."""
+    b, dtype = Build(), d.dtype()
+    shape, box = _scattered(d)
+    return _part_of_pages(d, b, dtype, shape, box)
 
 
 def one_part(d: Draw) -> Function:
@@ -77,13 +82,7 @@ def one_part(d: Draw) -> Function:
     b, dtype = Build(), d.dtype()
     shape, (_, *_, rows, cols) = _scattered(d)
     box = (*(1 for _ in shape[:-2]), rows, cols)
-    if d.number % 2:
-        x = b.load("x", shape, (*shape[:-2], shape[-2] - 1, shape[-1]), dtype)
-    else:
-        x = b.let("x", d.random.choice(BINARY), b.load("u", shape, dtype=dtype), b.load("v", (1, *shape[1:]), dtype=dtype))
-    y = b.let("y", "tile.slice", x, box, _places(d, b, shape, box, False))
-    b.out(d.pointwise(b, "z", y))
-    return b.function()
+    return _part_of_pages(d, b, dtype, shape, box)
 
 
 def slice_dropped(d: Draw) -> Function:
