@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import time
 from dataclasses import replace
 from itertools import pairwise
 
 import pytest
+from effort import calls_of
 
 from extract.cost import cost, cycles
 from extract.cycles import EPSILON, Cycles, objective, rounded
@@ -366,17 +366,9 @@ def test_a_remembered_price_is_quick() -> None:
     a = with_valid(tile(64, 64), dims(32, 64))
     operands, made, kwargs = (a, tile(64, 64)), tile(64, 64), (("mode", 1),)
     cycles("tile.add", operands, made, kwargs, A2)
-    best = min(_timed(lambda: cycles("tile.add", operands, made, kwargs, A2)) for _ in range(20))
-    first = _timed(lambda: cost.__wrapped__("tile.add", operands, made, kwargs, A2))
-    assert best < first / 2
-
-
-def _timed(work: object, count: int = 200) -> float:
-    assert callable(work)
-    start = time.perf_counter()
-    for _ in range(count):
-        work()
-    return (time.perf_counter() - start) / count
+    again = calls_of(lambda: cycles("tile.add", operands, made, kwargs, A2))
+    first = calls_of(lambda: cost.__wrapped__("tile.add", operands, made, kwargs, A2))
+    assert again < first / 2
 
 
 def test_a_boxless_l1_load_counts_whole_blocks() -> None:
