@@ -111,7 +111,7 @@ def report(found: Found) -> str:
             f"{n['whole_upstream']:,} |",
             f"| false | 0 | {n['false_upstream']:,} |",
             f"| accepted by upstream only, and true | | {n['missed']:,} |",
-            f"| accepted by upstream only, behind what stops every run | | {n['undecided']:,} |",
+            f"| accepted by upstream only, in programs that stop before they show it to be true or false | | {n['undecided']:,} |",
             "",
             "By the type of the value:",
             "",

@@ -14,7 +14,7 @@ from egraph_rules.index_equations import Equations, FunctionEquations
 from egraph_rules.index_operands import Operands
 from egraph_rules.index_places import Place
 from egraph_rules.index_solve import extend
-from egraph_rules.index_values import ValueId
+from egraph_rules.index_values import Term, ValueId
 
 #: calls of calls that are looked at, how many calls in all, and how many values of one expression
 _DEPTH, _CALLS, _VALUES = 3, 64, 64
@@ -45,8 +45,9 @@ class Contexts:
         """The value with arguments for parameters, for each call, with the place of the call and one where all of it is known; None for
         a call that says nothing of it."""
         params = {p for p in f.params if isinstance(p, int)}
-        used = self._leaves(value)
-        if used is None or not used & params or f.entered.outside:
+        parts = self._parts(value, place)
+        used = _leaves(parts)
+        if parts is None or not used & params or f.entered.outside:
             yield None, place, place
             return
         sites = self.equations.graph.of(f.function.name)
@@ -59,51 +60,56 @@ class Contexts:
             at = caller.place(site.statement)
             handles = (None if e is None else Operands(self.equations, caller).handle(e, at) for e in given)
             by = {p: a for p, a in zip(f.params, handles, strict=True) if isinstance(p, int) and isinstance(a, int)}
-            inner = self._substituted(value, by) if used & params <= by.keys() else None
+            inner = self._substituted(parts, by) if used & params <= by.keys() else None
             if inner is None:
                 yield None, at, at
                 return
             joined = Place(at)
             joined.nodes.update({leaf: self.system.node(leaf, place) for leaf in used - params})
-            deeper = self._leaves(inner)
+            deeper = _leaves(self._parts(inner, joined))
             more = {p for p in caller.params if isinstance(p, int)}
-            if depth > 1 and deeper and deeper & more and not caller.entered.outside:
+            if depth > 1 and deeper & more and not caller.entered.outside:
                 yield from self._expanded(caller, inner, joined, depth - 1)
             else:
                 yield inner, at, joined
 
-    def _leaves(self, value: ValueId) -> set[ValueId] | None:
-        """What a value is made of; None for one of too many values."""
-        seen, waiting = set[ValueId](), [value]
-        while waiting:
-            v = waiting.pop()
-            if v not in seen:
-                seen.add(v)
-                waiting.extend(self.system.values[v].operands)
-            if len(seen) > _VALUES:
-                return None
-        return {v for v in seen if self.system.values[v].op == "leaf"}
+    def _parts(self, value: ValueId, place: Place) -> dict[ValueId, Term] | None:
+        """What a value is made of at a place, every part behind its own parts; None for one of too many values."""
+        found, above = dict[ValueId, Term](), set[ValueId]()
 
-    def _substituted(self, value: ValueId, by: Mapping[ValueId, ValueId]) -> ValueId | None:
-        """The value with others for some leaves, each handed on as its type; None where types do not mix."""
-        values, made = self.system.values, dict[ValueId, ValueId | None]()
+        def add(v: ValueId) -> bool:
+            if v in found:
+                return True
+            if v in above or len(found) == _VALUES:
+                return False
+            term = self.system.term(v, place, frozenset(above))
+            above.add(v)
+            whole = all(map(add, term.operands))
+            above.discard(v)
+            found[v] = term
+            return whole
 
-        def of(v: ValueId) -> ValueId | None:
-            if v not in made:
-                made[v] = new(v)
-            return made[v]
+        return found if add(value) else None
 
-        def new(v: ValueId) -> ValueId | None:
-            term = values[v]
+    def _substituted(self, parts: Mapping[ValueId, Term], by: Mapping[ValueId, ValueId]) -> ValueId | None:
+        """The last of these parts with others for some leaves, each handed on as its type; None where types do not mix."""
+        values, made = self.system.values, dict[ValueId, ValueId]()
+        new: ValueId | None = None
+        for v, term in parts.items():
+            known = [made[o] for o in term.operands]
             if v in by:
-                return values.cast(by[v], term.dtype)
-            known = [o for o in map(of, term.operands) if o is not None]
-            if len(known) < len(term.operands):
+                new = values.cast(by[v], term.dtype)
+            elif known == list(term.operands):
+                new = v
+            elif term.op == "cast":
+                new = values.cast(known[0], term.dtype)
+            else:
+                new = values.unary(term.op, known[0]) if len(known) == 1 else values.binary(term.op, known[0], known[1])
+            if new is None:
                 return None
-            if known == list(term.operands):
-                return v
-            if term.op == "cast":
-                return values.cast(known[0], term.dtype)
-            return values.unary(term.op, known[0]) if len(known) == 1 else values.binary(term.op, known[0], known[1])
+            made[v] = new
+        return new
 
-        return of(value)
+
+def _leaves(parts: Mapping[ValueId, Term] | None) -> set[ValueId]:
+    return set() if parts is None else {v for v, term in parts.items() if term.op == "leaf"}

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import product
 from math import prod
+from typing import TypeAlias
 
 from egraph_rules.index_bounds import Sums
 from egraph_rules.index_domain import Fact, bounds, one_of, wrapped
@@ -57,6 +58,20 @@ def _computed(op: str, dtype: DType, pairs: Sequence[tuple[int, int]]) -> set[in
             except RunError:
                 continue
     return found
+
+
+#: what an expression of constants is by each of DIVISIONS
+Closed: TypeAlias = tuple[int, ...]
+
+
+def closed(op: str, dtype: DType, operands: Sequence[Closed]) -> Closed | None:
+    """An integer operation on two closed operands of its own type, with one meaning of division throughout: of UINT8 `240 // 8 // 8` is 3,
+    or 0 where kernels read -16 for 240, but never 31, which is 254 // 8. None where it has no result."""
+    a, b = operands
+    try:
+        return tuple(int(operation(op, dtype, d)(x, y)) for d, x, y in zip(DIVISIONS, a, b, strict=True))
+    except RunError:
+        return None
 
 
 @dataclass(frozen=True, slots=True)

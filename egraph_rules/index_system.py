@@ -11,12 +11,13 @@ from dataclasses import replace
 
 from egraph_rules.index_bounds import Limit, Sums
 from egraph_rules.index_division import Division, split
-from egraph_rules.index_domain import Fact, bounds
-from egraph_rules.index_enumerated import Joint
+from egraph_rules.index_domain import Fact, bounds, one_of
+from egraph_rules.index_enumerated import Closed, Joint, closed
 from egraph_rules.index_nodes import Given, Node, NodeId, Operation, Rule
 from egraph_rules.index_places import Place
 from egraph_rules.index_values import Form, Term, ValueId, Values
 from pypto_ir.dtypes import DType
+from pypto_ir.interp.scalars import DIVISIONS
 
 #: how many values a form's bounds take into account, and how far from its atoms
 _REACH, _VALUES = 3, 24
@@ -33,6 +34,7 @@ class System:
         self.order: list[int] = []
         self._rank = 0
         self._making: set[tuple[ValueId, int]] = set()
+        self._by_division: dict[ValueId, Closed | None] = {}
 
     def add(self, rule: Rule, form: Form, head: bool = False) -> NodeId:
         """A new node."""
@@ -52,28 +54,30 @@ class System:
         place.nodes[value] = self.add(rule, self.values[value].form, head)
         return value
 
-    def term(self, value: ValueId, place: Place) -> Term:
+    def term(self, value: ValueId, place: Place, without: frozenset[ValueId] = frozenset()) -> Term:
         """What a value is at a place: the first of its ways."""
-        return self.ways(value, place)[0]
+        return self.ways(value, place, without)[0]
 
-    def ways(self, value: ValueId, place: Place) -> list[Term]:
-        """What a value is at a place. Of equal operands that it was written with somewhere not all are in view everywhere: `0 * n` is the
-        value that `(i - i) * n` is in a loop over i."""
+    def ways(self, value: ValueId, place: Place, without: frozenset[ValueId] = frozenset()) -> list[Term]:
+        """What a value is at a place, made without itself and some others. Of equal operands that it was written with somewhere not all
+        are in view everywhere: `0 * n` is the value that `(i - i) * n` is in a loop over i, and that `(m - m) * n` is where m is it."""
         term = self.values[value]
         others = self.values.others.get(value, ())
         if not others:
             return [term]
-        found = [way for way in (term.operands, *others) if all(self.in_view(o, place) for o in way)]
+        without |= {value}
+        found = [way for way in (term.operands, *others) if all(self.in_view(o, place, without) for o in way)]
         return [term if way is term.operands else replace(term, operands=way) for way in found] or [term]
 
-    def in_view(self, value: ValueId, place: Place) -> bool:
-        """True where all that a value is made of is known at a place."""
+    def in_view(self, value: ValueId, place: Place, without: frozenset[ValueId] = frozenset()) -> bool:
+        """True where all that a value is made of is known at a place, and none of it is one of `without`."""
         term = self.values[value]
         if place.node(value) is not None or not (term.operands or term.op == "leaf"):
             return True
-        return term.op != "leaf" and any(
-            all(self.in_view(o, place) for o in way) for way in (term.operands, *self.values.others.get(value, ()))
-        )
+        if term.op == "leaf" or value in without:
+            return False
+        within = without | {value}
+        return any(all(self.in_view(o, place, within) for o in way) for way in (term.operands, *self.values.others.get(value, ())))
 
     def node(self, value: ValueId, place: Place) -> NodeId:
         """The node of a value at a place."""
@@ -86,11 +90,15 @@ class System:
         outer = None if found is None else found[0]
         if outer is not None and (value, id(place)) in self._making:
             return outer  # a relation leads back to what is being made
-        term = self.term(value, place)
+        term = self.term(value, place, self._begun(place) if self.values.others.get(value) else frozenset())
         self._making.add((value, id(place)))
         place.nodes[value] = made = self._made(value, term, place, outer)
         self._making.discard((value, id(place)))
         return made
+
+    def _begun(self, place: Place) -> frozenset[ValueId]:
+        """The values that are being made at a place."""
+        return frozenset(v for v, where in self._making if where == id(place))
 
     def _refined(self, term: Term, place: Place, upto: Place) -> bool:
         """True where a place inside of `upto` knows more of what a value is made of."""
@@ -106,11 +114,26 @@ class System:
             fact = Fact(term.dtype, term.constant, term.constant, 0, term.constant)
             return self.add(Given(fact), term.form)
         operands = tuple(self.node(o, place) for o in term.operands)
+        if outer is None and len(set(by_division := self._closed(value) or ())) > 1 and (known := one_of(term.dtype, by_division)):
+            outer = self.add(Given(known), term.form)
         atom = term.form.terms == ((value, 1),)
         sums = None if atom else self.sums(term.form, place)
         same = len(operands) == 2 and self.values.same[term.operands[0]] == self.values.same[term.operands[1]]
         joint = self._joint(term, place) if atom else None
         return self.add(Operation(term, operands, sums, same, outer, self._division(term, place), joint), term.form)
+
+    def _closed(self, value: ValueId) -> Closed | None:
+        """What a value is by each meaning of division, where it is made of integer constants of one type."""
+        term = self.values[value]
+        if term.constant is not None:
+            return (term.constant,) * len(DIVISIONS)
+        if value not in self._by_division:
+            self._by_division[value] = None
+            if len(term.operands) == 2 and term.dtype.is_int and all(self.values[o].dtype is term.dtype for o in term.operands):
+                known = [c for o in term.operands if (c := self._closed(o)) is not None]
+                if len(known) == 2:
+                    self._by_division[value] = closed(term.op, term.dtype, known)
+        return self._by_division[value]
 
     def _joint(self, term: Term, place: Place) -> Joint | None:
         """The forms of two operands that have an atom in common."""

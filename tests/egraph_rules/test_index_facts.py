@@ -60,6 +60,14 @@ def int32(value: int) -> Json:
     return const(value, "INT32")
 
 
+def test_one_meaning_of_division_holds_for_a_whole_expression_of_constants() -> None:
+    """240 // 8 is 30, or 254 where kernels read -16; 254 // 8 would be 31, but is 0 for those that read -2."""
+    names = {n: const(v, "UINT8") for n, v in (("a", 240), ("b", 8), ("k", 16))}
+    p = main([], *(let(n, e) for n, e in names.items()), let("o", "a // b // b * k"))
+    assert fact(p).values is None and (fact(p).lo, fact(p).hi, fact(p).modulus) == (0, 48, 48)
+    assert proof(p).proved
+
+
 I100, J100 = scalar("i", range=(0, 100)), scalar("j", range=(0, 100))
 ANY, WORD = scalar("x"), scalar("x", "INT32")
 

@@ -30,6 +30,22 @@ def test_everything_that_facts_say_is_true(first: int) -> None:
     assert proved > 20 and seen > 1000
 
 
+#: programs of long runs that found something, and what it was
+FOUND = {
+    8965: "a parameter's argument was written with operands that only its caller knows",
+    15329: "two values of the same number were each written with the other",
+    18835: "a value was written with one that was just being made",
+    13314: "a division of a division was taken by value first, and then as kernels read it",
+    9211: "a loop of UINT16 past 32767 is as an index a loop to a negative bound, which a long run shows",
+    18271: "all blocks but the first divide by zero before the product that would wrap",
+}
+
+
+@pytest.mark.parametrize("seed", FOUND, ids=str)
+def test_what_long_runs_found_stays_mended(seed: int) -> None:
+    assert check_index(random_index_program(random.Random(seed))).missed == []
+
+
 def test_drawn_programs_are_well_typed_and_hold_every_operator_width_and_statement() -> None:
     operators, types, statements = set(), set(), set()
     for seed in range(150):

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import product
 from typing import Any, TypeAlias
 
@@ -36,8 +36,8 @@ LANES = (Lane(0, 1, 1), Lane(2, 3, 0))
 FAR = (Lane((1 << 31) - 2, (1 << 31) - 1, 1), Lane(3 << 26, 3 << 26 | 16, 0), Lane(600_000, 600_016, 0), Lane(40_000, 1 << 16, 1))
 #: more of them, for what upstream's prover accepts and facts do not prove
 FARTHER = tuple(Lane(b, b + 1, 0) for k in range(4, 31) for b in (1 << k, (1 << k) + 5, 3 << k - 1, 5 << k - 2))
-#: statements of one run
-STEPS = 2000
+#: statements of one run, and of one that looks again at what upstream's prover accepts and facts do not prove
+STEPS, MORE_STEPS = 2000, 100_000
 #: what looks at the values of probes, by the identity of their statement
 Looks: TypeAlias = dict[int, list[Callable[[dict[str, Any]], None]]]
 
@@ -60,14 +60,15 @@ class Claim:
 
 @dataclass(slots=True)
 class Judged:
-    """What came of a probe: whether facts prove it, whether upstream's prover accepts it, whether some run saw its value, and a value that
-    (as an index reads it) is no non-negative multiple, where one was seen."""
+    """What came of a probe: whether facts prove it, whether upstream's prover accepts it, whether some run saw its value, whether some was
+    cut short that might have shown more of it, and a value that (as an index reads it) is no non-negative multiple, where one was seen."""
 
     probe: Probe
     proof: Proof
     proved: bool
     upstream: bool
     seen: bool = False
+    cut: bool = False
     contradicted: int | None = None
 
     @property
@@ -101,18 +102,23 @@ class Checked:
     runs: int = 0
     complete: int = 0
     seen: int = 0
+    met: set[int] = field(default_factory=set)  # what this run saw, by identity
 
     @property
     def missed(self) -> list[Judged]:
-        """What upstream's prover accepts, facts do not prove, and is true: some run saw it, or all runs came to their end without it, and
-        nothing shows it to be false. There must be none: where a program asks for its block, of which not all are tried, those that are
-        must show what is false."""
-        return [j for j in self.judged if j.doubtful and (j.seen or self.complete == self.runs)]
+        """What upstream's prover accepts, facts do not prove, and is true: all runs came to their end, those of large launches at least to
+        it, and nothing shows it to be false. There must be none: where a program asks for its block, of which not all are tried, those
+        that are must show what is false."""
+        return [j for j in self.judged if j.doubtful and not self._open(j)]
 
     @property
     def undecided(self) -> list[Judged]:
-        """What upstream's prover accepts, facts do not prove, and no run comes to, since each stops or goes on for ever before."""
-        return [j for j in self.judged if j.doubtful and not j.seen and self.complete < self.runs]
+        """What upstream's prover accepts, facts do not prove, and runs do not decide: they end at a division by zero before a call that
+        hands on what is false, or one of a launch of 2^31 blocks is too long to come to it."""
+        return [j for j in self.judged if j.doubtful and self._open(j)]
+
+    def _open(self, judged: Judged) -> bool:
+        return judged.cut or (not judged.seen and self.complete < self.runs)
 
 
 class _Watched(StatementCompiler):
@@ -148,9 +154,9 @@ def check_index(drawn: Drawn, divisor: int = 16, facts_of: Callable[..., IndexFa
             looks[id(claim.probe.statement)].append(_look(claim, checked, judged, division))
         for lane in (*LANES, *FAR) if division == "kernel" else LANES:
             _run(drawn, looks, checked, lane, division, product(*ranges))
-        for lane in FARTHER if division == "kernel" else ():
+        for lane in (*LANES, *FARTHER) if division == "kernel" else LANES:
             if any(j.doubtful for j in checked.judged):
-                _run(drawn, looks, checked, lane, division, product(*ranges))
+                _run(drawn, looks, checked, lane, division, product(*ranges), MORE_STEPS)
     return checked
 
 
@@ -171,19 +177,29 @@ def _claim(facts: IndexFacts, upstream: UpstreamProver, drawn: Drawn, i: int, di
     return Claim(probe, fact, proof, quotient, relation, accepted)
 
 
-def _run(drawn: Drawn, looks: Looks, checked: Checked, lane: Lane, division: str, argument_lists: Iterable[tuple[int, ...]]) -> None:
-    machine = Machine(drawn.program, {}, False, division, lane, None, None, STEPS, None)
+def _run(
+    drawn: Drawn,
+    looks: Looks,
+    checked: Checked,
+    lane: Lane,
+    division: str,
+    argument_lists: Iterable[tuple[int, ...]],
+    steps: int = STEPS,
+) -> None:
+    machine = Machine(drawn.program, {}, False, division, lane, None, None, steps, None)
     for f in drawn.program.functions:
         machine.bodies[f.name] = _Watched(machine, f.name, looks).block(f.body)
-    near = lane in LANES  # loops over all blocks of a large launch have no end in sight
+    near = lane in LANES and steps == STEPS  # loops over all blocks of a large launch have no end in sight
     for args in argument_lists:
         machine.steps = machine.depth = machine.next_check = 0
+        checked.met.clear()
         checked.runs += near
         try:
             machine.call(drawn.program.functions[-1], args)
             checked.complete += near
-        except RunError:
-            continue  # a division by zero, a shift too far or too many steps: what was seen before was checked
+        except RunError:  # a division by zero, a shift too far or too many steps: what was seen before was checked
+            for judged in checked.judged if steps != STEPS else ():
+                judged.cut |= lane in LANES or id(judged) not in checked.met
 
 
 def _look(claim: Claim, checked: Checked, judged: Judged, division: str) -> Callable[[dict[str, Any]], None]:
@@ -199,6 +215,7 @@ def _look(claim: Claim, checked: Checked, judged: Judged, division: str) -> Call
             return
         checked.seen += 1
         judged.seen = True
+        checked.met.add(id(judged))
         false = as_index(value, fact.dtype) < 0 or value % proof.divisor != 0
         if false and judged.contradicted is None:
             judged.contradicted = value
