@@ -37,6 +37,7 @@ FOUND = {
     18835: "a value was written with one that was just being made",
     13314: "a division of a division was taken by value first, and then as kernels read it",
     9211: "a loop of UINT16 past 32767 is as an index a loop to a negative bound, which a long run shows",
+    16450: "a constant of a function that nobody calls is false as kernels divide it",
     18271: "all blocks but the first divide by zero before the product that would wrap",
 }
 

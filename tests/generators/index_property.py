@@ -20,13 +20,13 @@ from egraph_rules.index_facts import Fact, IndexFacts, Proof, Relation
 from egraph_rules.mx.proofs import Where
 from egraph_rules.mx.upstream import UpstreamProver
 from pypto_ir.dtypes import DType
-from pypto_ir.expr import Binary, Cast, Expr, Unary, Var, dtype_of
+from pypto_ir.expr import Binary, Cast, Const, Expr, Unary, Var, dtype_of, variables
 from pypto_ir.interp.inputs import Lane
 from pypto_ir.interp.machine import Machine
 from pypto_ir.interp.scalars import DIVISIONS, Thunk, compile_expr
 from pypto_ir.interp.statements import StatementCompiler, Step
 from pypto_ir.interp.values import RunError
-from pypto_ir.stmt import Stmt
+from pypto_ir.stmt import Assign, Stmt, walk
 from pypto_ir.text import expr_text
 from pypto_ir.types import ScalarType
 from tests.generators.index_programs import Drawn, Probe
@@ -38,6 +38,7 @@ FAR = (Lane((1 << 31) - 2, (1 << 31) - 1, 1), Lane(3 << 26, 3 << 26 | 16, 0), La
 FARTHER = tuple(Lane(b, b + 1, 0) for k in range(4, 31) for b in (1 << k, (1 << k) + 5, 3 << k - 1, 5 << k - 2))
 #: statements of one run, and of one that looks again at what upstream's prover accepts and facts do not prove
 STEPS, MORE_STEPS = 2000, 100_000
+EXPRESSIONS = (Const, Var, Unary, Binary, Cast)
 #: what looks at the values of probes, by the identity of their statement
 Looks: TypeAlias = dict[int, list[Callable[[dict[str, Any]], None]]]
 
@@ -157,7 +158,35 @@ def check_index(drawn: Drawn, divisor: int = 16, facts_of: Callable[..., IndexFa
         for lane in (*LANES, *FARTHER) if division == "kernel" else LANES:
             if any(j.doubtful for j in checked.judged):
                 _run(drawn, looks, checked, lane, division, product(*ranges), MORE_STEPS)
+    for judged in checked.judged:
+        if judged.doubtful and not judged.seen:
+            _judge_constant(drawn, judged)
     return checked
+
+
+def _judge_constant(drawn: Drawn, judged: Judged) -> None:
+    """What no run comes to and is made of constants is computed all the same: it is false where some division makes it so."""
+    function = drawn.program.function(judged.probe.function)
+    assert function is not None
+    for division in DIVISIONS:
+        env: dict[str, Any] = {}
+        for s in walk(function.body):
+            if isinstance(s, Assign) and isinstance(s.value, EXPRESSIONS) and (value := _constant(s.value, env, division)) is not None:
+                env[s.target.name] = value
+        value = _constant(judged.probe.expr, env, division)
+        if value is not None and _false(value, judged.proof) and judged.contradicted is None:
+            judged.contradicted = value
+
+
+def _constant(e: Expr, env: dict[str, Any], division: str) -> int | None:
+    """The value of an expression of which all names are known."""
+    known = dtype_of(e) is not None and all(v.name in env for v in variables(e))
+    return _evaluated(compile_expr(e, division), env) if known else None
+
+
+def _false(value: int, proof: Proof) -> bool:
+    """True for a value that is, as an index reads it, no non-negative multiple."""
+    return as_index(value, proof.fact.dtype) < 0 or value % proof.divisor != 0
 
 
 def _claim(facts: IndexFacts, upstream: UpstreamProver, drawn: Drawn, i: int, divisor: int) -> Claim:
@@ -216,7 +245,7 @@ def _look(claim: Claim, checked: Checked, judged: Judged, division: str) -> Call
         checked.seen += 1
         judged.seen = True
         checked.met.add(id(judged))
-        false = as_index(value, fact.dtype) < 0 or value % proof.divisor != 0
+        false = _false(value, proof)
         if false and judged.contradicted is None:
             judged.contradicted = value
         inside = fact.lo <= value <= fact.hi
