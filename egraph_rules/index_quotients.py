@@ -48,9 +48,10 @@ class Quotients:
         plain = Binary("floordiv", _indexed(offset, dtype), Const(divisor, DType.UINT64 if dtype is DType.UINT64 else DType.INDEX))
         if value is None:
             return plain
-        node = self.system.node(value, function.place(at))
+        place = function.place(at)
+        node = self.system.node(value, place)
         extend(self.system, self.facts)
-        fact = self.facts[node]
+        fact = None if self.facts[place.reach()] is None else self.facts[node]
         if fact is not None and fact.constant is not None:
             return Const(fact.constant // divisor, DType.INDEX)
         if dtype.is_unsigned or fact is None:

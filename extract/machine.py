@@ -18,7 +18,7 @@ from pypto_ir.ops.rules import infer_call
 from pypto_ir.partition import RowBox
 from pypto_ir.regions import add_index, merged_valid
 from pypto_ir.stmt import Call, tuple_items
-from pypto_ir.types import Dims, TensorType, TileType, Type, dims
+from pypto_ir.types import Dims, TensorType, TileType, Type, dims, same_dim
 
 #: nodes whose class is a family of pages
 FAMILIES = frozenset(
@@ -50,7 +50,7 @@ def tile_call(graph: Graph, node: ENode, operands: tuple[Expr, ...]) -> tuple[Ca
     match node.name:
         case "Load2":
             load = tables.loads[node.data[0]]
-            return load.call, forms.flat_type(load.type)
+            return _load_rows(load.call, load.type), forms.flat_type(load.type)
         case "View2":
             view = tables.views[node.data[0]]
             valid = () if view.valid is None else (MakeTuple(view.valid),)
@@ -138,6 +138,17 @@ def separate_pages(graph: Graph, node: ENode) -> bool:
 
 def _unbound(t: TileType) -> TileType:
     return replace(t, memref=None)
+
+
+def _load_rows(call: Call, t: TileType) -> Call:
+    """The load of a window as rows. Its valid extents are those of the N-D tile where of its leading axes some are cut to what the tensor
+    holds and others, which the author says, may go beyond that: the number of rows does not say which were cut. Of `[2, n]` rows asked
+    for in a tensor that holds `[1 - k, 1]`, `[1 - k, n]` are read."""
+    source, asked = call.args[0], tuple_items(call.args[3])
+    assert asked is not None and isinstance(source.type, TensorType)  # type: ignore[union-attr]
+    held = zip(t.valid[:-1], asked, source.type.valid, source.type.shape, strict=False)  # type: ignore[union-attr]
+    kinds = {same_dim(valid, ask) for valid, ask, there, extent in held if not (same_dim(valid, ask) and same_dim(there, extent))}
+    return call if len(kinds) < 2 else replace(call, args=(*call.args[:3], MakeTuple(t.valid)))
 
 
 def load_page(call: Call, t: TileType, number: int, order: tuple[int, ...] = ()) -> tuple[Call, Type]:

@@ -49,6 +49,12 @@ def test_a_parameter_is_divided_as_it_is() -> None:
     assert quotient(calling([ANY], [let("r", "x + 0"), let("o", "r")], *calls)) == "r // 16"
 
 
+def test_a_negative_offset_that_is_never_reached_is_divided_as_it_is() -> None:
+    """-32 // 16 as a constant would be refused as the offset of a load that no run comes to."""
+    program = calling([ANY], [branch("0 < 0", [let("o", "x * 16 - 32")])], {"call": "kernel", "args": [0]})
+    assert quotient(program) == "(x * 16 - 32) // 16"
+
+
 def int32(name: str, bounds: tuple[int, int]) -> Json:
     return scalar(name, "INT32", range=bounds)
 

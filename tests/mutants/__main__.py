@@ -12,7 +12,7 @@ import json
 import signal
 import sys
 from collections import Counter
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from hashlib import sha256
 from itertools import chain
 from pathlib import Path
@@ -76,6 +76,68 @@ def unchanged(stages: list[Stage], jobs: int) -> tuple[dict[Stage, float], list[
     return {stages[i]: o.seconds for i, o in found.items()}, wrong
 
 
+class WrongBefore(Exception):
+    """Tests fail on the project as it is."""
+
+
+@dataclass
+class Trial:
+    """Mutants against tests: verdicts are kept in a file, and those that still hold are taken from it."""
+
+    results: Path
+    jobs: int
+    seconds: float
+    check: bool
+    digest: str = field(default_factory=tests_digest)
+    verdicts: dict[str, Verdict] = field(default_factory=dict)
+    _usual: dict[Stage, float] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.verdicts = known(self.results, self.digest)
+
+    def of(self, chosen: list[tuple[Subject, Mutant]]) -> None:
+        """A verdict for every mutant. Raises `WrongBefore`."""
+        todo = [(subject, mutant) for subject, mutant in chosen if mutant.key not in self.verdicts]
+        stages = [subject.stages(mutant) for subject, mutant in todo]
+        new = [stage for stage in dict.fromkeys(chain.from_iterable(stages)) if stage not in self._usual] if self.check else []
+        usual, wrong = unchanged(new, self.jobs)
+        if wrong:
+            raise WrongBefore("\n".join(wrong))
+        self._usual.update(usual)
+        tasks = [
+            Task(mutant, wanted, self.seconds + SLOWER * sum(self._usual.get(stage, 0.0) for stage in wanted))
+            for (_, mutant), wanted in zip(todo, stages, strict=True)
+        ]
+        self.results.parent.mkdir(parents=True, exist_ok=True)
+        with self.results.open("a", encoding="utf-8") as log:
+            for outcome in run(tasks, self.jobs):
+                mutant = todo[outcome.number][1]
+                verdict = self.verdicts[mutant.key] = Verdict(mutant.key, mutant.name, outcome.result, outcome.seconds, self.digest)
+                log.write(json.dumps(asdict(verdict)) + "\n")
+                log.flush()
+
+    def each(self, chosen: list[tuple[Subject, Mutant]]) -> None:
+        """Verdicts until a mutant of every rule, function and number is killed, as far as there is one. Raises `WrongBefore`."""
+        while True:
+            bare = set(unnoticed(chosen, self.verdicts))
+            waiting = ((s, m) for s, m in chosen if (m.file, m.where) in bare and m.key not in self.verdicts)
+            nexts = {(m.file, m.where): (s, m) for s, m in reversed(list(waiting))}
+            if not nexts:
+                return
+            self.of(list(nexts.values()))
+
+
+def parts(chosen: list[tuple[Subject, Mutant]]) -> list[tuple[str, str]]:
+    """File and name of what has mutants: rules, functions, numbers of targets."""
+    return list(dict.fromkeys((m.file, m.where) for _, m in chosen))
+
+
+def unnoticed(chosen: list[tuple[Subject, Mutant]], verdicts: dict[str, Verdict]) -> list[tuple[str, str]]:
+    """The parts of which no mutant was killed."""
+    noticed = {(m.file, m.where) for _, m in chosen if m.key in verdicts and verdicts[m.key].killed}
+    return [part for part in parts(chosen) if part not in noticed]
+
+
 def table(mutants: list[tuple[Subject, Mutant]], verdicts: dict[str, Verdict]) -> str:
     """Counts by file."""
     counts: dict[tuple[str, str], Counter[str]] = {}
@@ -102,6 +164,7 @@ def main(argv: list[str] | None = None) -> int:
         "--only", action="append", default=[], help="mutants whose name or subject holds this text; may be given more than once"
     )
     parser.add_argument("--sample", action="store_true", help="only those of the ordinary run of the tests")
+    parser.add_argument("--each", action="store_true", help="only until one mutant of every rule, function and number is killed")
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--seconds", type=float, default=20.0, help="CPU time of a mutant beyond 4 times the usual")
     parser.add_argument("--results", type=Path, default=ROOT / "build" / "mutants.jsonl", help="where verdicts are kept")
@@ -116,32 +179,24 @@ def main(argv: list[str] | None = None) -> int:
     if options.list:
         print("\n".join(mutant.name for _, mutant in chosen))
         return 0
-    digest = tests_digest()
     if options.fresh:
         options.results.unlink(missing_ok=True)
-    verdicts = known(options.results, digest)
-    todo = [(subject, mutant) for subject, mutant in chosen if mutant.key not in verdicts]
-    stages = [subject.stages(mutant) for subject, mutant in todo]
-    usual: dict[Stage, float] = {}
-    if not options.unchecked:
-        usual, wrong = unchanged(list(dict.fromkeys(chain.from_iterable(stages))), options.jobs)
-        if wrong:
-            print("tests fail on the unchanged project:", *wrong, sep="\n", file=sys.stderr)
-            return 2
-    tasks = [
-        Task(mutant, wanted, options.seconds + SLOWER * sum(usual.get(stage, 0.0) for stage in wanted))
-        for (_, mutant), wanted in zip(todo, stages, strict=True)
-    ]
-    options.results.parent.mkdir(parents=True, exist_ok=True)
-    with options.results.open("a", encoding="utf-8") as log:
-        for outcome in run(tasks, options.jobs):
-            mutant = todo[outcome.number][1]
-            verdict = verdicts[mutant.key] = Verdict(mutant.key, mutant.name, outcome.result, outcome.seconds, digest)
-            log.write(json.dumps(asdict(verdict)) + "\n")
-            log.flush()
-    print(table(chosen, verdicts))
+    trial = Trial(options.results, options.jobs, options.seconds, not options.unchecked)
+    try:
+        if options.each:
+            trial.each(chosen)
+        else:
+            trial.of(chosen)
+    except WrongBefore as wrong:
+        print("tests fail on the unchanged project:", wrong, sep="\n", file=sys.stderr)
+        return 2
+    print(table(chosen, trial.verdicts))
+    if options.each:
+        bare = unnoticed(chosen, trial.verdicts)
+        print(*(f"no mutant is noticed: {file} {where}" for file, where in bare), f"{len(parts(chosen))} parts, {len(bare)} bare", sep="\n")
+        return 1 if bare else 0
     same = equivalents()
-    survivors = [m.name for _, m in chosen if not verdicts[m.key].killed and m.name not in same]
+    survivors = [m.name for _, m in chosen if not trial.verdicts[m.key].killed and m.name not in same]
     for name in survivors:
         print(f"survived: {name}")
     return 1 if survivors else 0

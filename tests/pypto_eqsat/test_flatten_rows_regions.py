@@ -100,3 +100,19 @@ def test_tail_is_padded_before_it_is_summed() -> None:
         )
 
     assert lowered(build(lower=False)) == build(lower=True)
+
+
+def test_rows_of_a_load_that_goes_beyond_what_its_tensor_holds_along_one_axis_only() -> None:
+    """Of [2, n] rows of a tensor that holds [1, 1] of its [8, 8], [1 - 2 k, n] are read: the first extent is cut, the second is the author's.
+    The load of rows says so itself, since the number of rows does not."""
+    held = tensor("x", 8, 8, 4, valid=[1, 1, 4])
+    before = incore(
+        [held, scalar("k", range=(0, 3)), scalar("n", range=(1, 8)), out("o", 2, 8, 4)],
+        [
+            load("t", "x", ["k * 2", 0, 0], [2, 8, 4], [2, "n", 4]),
+            store("s", "t", [0, 0, 0], "o"),
+            ret("s"),
+        ],
+    )
+    flat = lowered(before, dearer=True)
+    assert set(shapes(flat).values()) == {(16, 4)}
