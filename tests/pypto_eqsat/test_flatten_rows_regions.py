@@ -103,7 +103,7 @@ def test_tail_is_padded_before_it_is_summed() -> None:
 
 
 def test_rows_of_a_load_that_goes_beyond_what_its_tensor_holds_along_one_axis_only() -> None:
-    """Of [2, n] rows of a tensor that holds [1, 1] of its [8, 8], [1 - 2 k, n] are read: the first extent is cut, the second is the author's.
+    """Of [2, n] rows of a tensor that holds [1, 1] of its [8, 8], [1 - 2 k, n] are read: the first extent is cut, the second is as asked.
     The load of rows says so itself, since the number of rows does not."""
     held = tensor("x", 8, 8, 4, valid=[1, 1, 4])
     before = incore(
