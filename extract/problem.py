@@ -15,11 +15,11 @@ from math import inf
 
 from egraph_rules.encode import is_value
 from egraph_rules.graph import ENode, Graph
-from egraph_rules.tables import Hole
 from extract.bound import skeleton
 from extract.choice import FORMS, Choice, Form, leaf_form, obligations
 from extract.cuts import Conditions
 from extract.cycles import ZERO, Cycles, objective
+from extract.earliest import Earliest, named
 from extract.least import least
 from extract.machine import LEAVES, STORES, written_operands
 from extract.price import HANDED_SCALARS, price
@@ -28,7 +28,7 @@ from extract.target import Target
 from extract.trips import DEFAULT_TRIPS
 from pypto_ir.expr import Var, const_int, variables
 from pypto_ir.stmt import Assign, For, If, Stmt, While, Yield, terminator, uses, walk
-from pypto_ir.types import TileType, type_exprs
+from pypto_ir.types import TileType
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,6 +167,7 @@ class _Builder:
     def __init__(self, out: Problem, free: set[str]) -> None:
         self.out, self.free = out, free
         self.graph, self.places = out.graph, out.regions
+        self.earliest = Earliest(self.graph.tables, out.choice, self.places)
         self.anchors: dict[tuple[int, int], int] = {}
         self.first: dict[tuple[int, int], int] = {}
         self.legal: dict[tuple[int, int], dict[int, None]] = {}
@@ -202,11 +203,11 @@ class _Builder:
         leaves = {leaf.name for leaf in graph.tables.leaves.items}
         for s in walk(graph.encoded.function.body):
             if isinstance(s, Assign) and s.target.name in graph.encoded.numbers and s.target.name not in leaves:
-                number = graph.encoded.numbers[s.target.name]
+                number, position = graph.encoded.numbers[s.target.name], places.position[id(s)]
                 for c in (graph.flat.get(number), graph.families.get(number), graph.columns.get(number)):
-                    if c is not None:
-                        key = (c, places.region[id(s)])
-                        self.anchors[key] = min(self.anchors.get(key, places.position[id(s)]), places.position[id(s)])
+                    if c is not None and self.earliest.of(c) <= position:
+                        # statements come in order: the first that can be
+                        self.anchors.setdefault((c, places.region[id(s)]), position)
 
     def collect_roots(self) -> None:
         graph, places, roots = self.graph, self.places, self.out.roots
@@ -277,8 +278,8 @@ class _Builder:
         """Note that a class may be asked for, and ask for what its options read; True where a place moved forward. `sure` tells that
         the author's program computes the class whenever it comes to where it is asked for."""
         moved = False
-        for number, option in enumerate(self.out.choice.options.get(d.c, ())):
-            for region, computed in self.legal_regions(option.node, d, sure).items():
+        for number in range(len(self.out.choice.options.get(d.c, ()))):
+            for region, computed in self.legal_regions(number, d, sure).items():
                 place = self.place(d, region)
                 self.legal.setdefault((d.c, region), {})[number] = None
                 if place < self.first.get((d.c, region), place + 1):
@@ -296,10 +297,11 @@ class _Builder:
         consumed = written_operands(self.graph, node)
         return [Demand(child, region, position, i in consumed) for i, child in enumerate(node.children)]
 
-    def legal_regions(self, node: ENode, d: Demand, sure: bool) -> dict[int, bool]:
-        """The regions in which a node may be materialised for a demand: its own, and those around as far as what it names is seen and
+    def legal_regions(self, number: int, d: Demand, sure: bool) -> dict[int, bool]:
+        """The regions in which an option may be materialised for a demand: its own, and those around as far as what it names is seen and
         nothing partial leaves a branch, or a loop that may not run. With each, whether the author's program computes the class
         whenever it comes there."""
+        node, earliest = self.out.choice.options[d.c][number].node, self.earliest.option(d.c, number)
         if node.name in LEAVES:
             at = self.places.defined[self.graph.tables.leaves[node.data[0]].name]
             return {at[0]: True} if self.places.inside(d.region, at[0]) else {}
@@ -314,7 +316,8 @@ class _Builder:
             # where the author computes the value, so may we, whatever lies between
             here = (d.c, region) in self.anchors
             allowed = i >= own and (here or (free and (total or sure)))
-            if allowed and self.available(node, region, self.place(d, region)):
+            place = self.place(d, region)
+            if allowed and earliest <= place and self.available(node, region, place):
                 result[region] = sure or here
             # out of a loop goes what it would compute anew in every trip, if it can be computed at all; out of an arm goes nothing
             free = free and self.places.items[region].loop
@@ -333,32 +336,14 @@ class _Builder:
         return anchor if anchor is not None and anchor <= wanted else wanted
 
     def available(self, node: ENode, region: int, position: int) -> bool:
-        exprs, load = self.named(node)
+        exprs, load = named(self.graph.tables, node)
         if load is not None and not self.places.current(position, load.call.args[0], load.reads):
             return False
         return all(self.places.sees(region, position, e) for e in exprs)
 
-    def named(self, node: ENode):  # type: ignore[no-untyped-def]
-        """The expressions that a node brings along, and its load, if any."""
-        tables = self.graph.tables
-        match node.name:
-            case "View2":
-                return (tables.views[node.data[0]].tensor,), None
-            case "Load2" | "LoadEach" | "LoadIn2" | "LoadInEach":
-                entry = tables.loads[node.data[0]]
-                return (*entry.call.args, *type_exprs(entry.type)), entry
-            case "Op2" | "OpEach" | "AccCols":
-                return tuple(e for e in tables.ops[node.data[0]].template if not isinstance(e, Hole)), None
-            case "Slice2" | "Assemble2" | "PiecesOf" | "AssembleEach":
-                asked = (e for e in tables.ops[node.data[0]].template if not isinstance(e, Hole))
-                return (*(e for e in node.data[1:] if not isinstance(e, int | tuple)), *asked), None
-            case "Full2" | "FullEach":
-                return tables.fills[node.data[0]].call.args, None
-        return (), None
-
     def total(self, node: ENode) -> bool:
         """True where a node can be computed whenever its operands can: no global memory, no position that could be out of range."""
-        exprs, load = self.named(node)
+        exprs, load = named(self.graph.tables, node)
         if load is not None or node.name in ("Create2", "CreateEach"):
             return False
         if node.name in ("Slice2", "Assemble2", "PiecesOf", "AssembleEach"):
@@ -388,7 +373,7 @@ class _Builder:
     def write(self, c: int, region: int) -> None:
         place = self.first[(c, region)]
         for number, option in enumerate(self.out.choice.options[c]):
-            if number not in self.legal[(c, region)] or region not in self.legal_regions(option.node, Demand(c, region, place), True):
+            if number not in self.legal[(c, region)] or region not in self.legal_regions(number, Demand(c, region, place), True):
                 continue
             own = (c, region) in self.anchors and self.anchors[(c, region)] == place
             wanted = tuple(self.reads(c, number, region, place))

@@ -52,6 +52,7 @@ class Regions:
     defined: dict[str, tuple[int, int]] = field(default_factory=dict)
     _changes: list[int] = field(default_factory=list)
     _versions: list[dict[str, int]] = field(default_factory=list)
+    _since: dict[int, int] = field(default_factory=dict)
 
     def ancestors(self, r: int) -> list[int]:
         """The region and those around it, innermost first."""
@@ -86,6 +87,10 @@ class Regions:
             if at is not None and not (at[1] < p and self.inside(r, at[0])):
                 return False
         return True
+
+    def since(self, reads: tuple[tuple[str, int], ...]) -> int:
+        """The first position at which all of the buffer versions `reads` have been written."""
+        return max((self._since.get(version, 0) for _, version in reads), default=0)
 
     def current(self, p: int, tensor: Expr, reads: tuple[tuple[str, int], ...]) -> bool:
         """True where a load before statement p reads the buffer versions `reads`."""
@@ -127,6 +132,8 @@ class _Walk:
         if names:
             self.versions.bump(names)
             self.note()
+            for name in names:
+                self.out._since[self.out._versions[-1][name]] = self.next
 
     def block(self, statements: Block, r: int) -> None:
         for s in statements:

@@ -9,10 +9,12 @@ from building import Build
 from extract.bound import skeleton
 from extract.choice import FORMS
 from extract.cycles import Cycles
+from extract.earliest import Earliest
+from extract.lower import lower
 from extract.price import price
 from extract.problem import Candidate, Demand, Problem, form_class, handover_class
 from pypto_ir.expr import Binary, Expr, index
-from pypto_ir.stmt import Function
+from pypto_ir.stmt import Assign, Function, walk
 from tests.extract.brute_force import asked
 
 SHAPE = (16, 64)
@@ -250,3 +252,38 @@ def test_a_loop_in_the_first_arm_keeps_its_load(otherwise: bool) -> None:
     loops = [load.s for region, load in zip(asking.regions.items, asking.loads, strict=True) if region.loop]
     assert loops == [2.0], "a trip costs two scalar cycles"
     assert asking.cost([]) == pytest.approx(price(skeleton(function), TARGET).cost)
+
+
+def waits(late: str) -> Function:
+    """A window of two tiles side by side that is the first of them, while the second waits for a store or for the end of a loop."""
+    b = Build()
+    io = b.tensor("io", SHAPE, direction="InOut")
+    m = b.let("m", "tile.exp", b.load("x", SHAPE))
+    first = b.let("first", "tile.assemble", b.load("t", (32, 64)), m, (0, 0))
+    if late == "store":
+        n = b.read("n", b.store("io_1", m, io), SHAPE)
+    else:
+        with b.loop("i", 4, {"acc": m}) as (_, acc):
+            b.yields(b.let("sum", "tile.add", acc, acc))
+        n = b.ended[0]
+    both = b.let("both", "tile.assemble", first, b.let("minus", "tile.neg", n), (16, 0))
+    b.out(b.let("z", "tile.neg", b.let("w", "tile.slice", both, SHAPE, (0, 0))))
+    b.out(both)
+    return b.function()
+
+
+@pytest.mark.parametrize("late", ["store", "loop"])
+def test_what_cannot_be_computed_yet_asks_for_nothing(late: str) -> None:
+    function = waits(late)
+    asking = problem_of(function)
+    assert flat(asking, "m") == flat(asking, "w"), "the window is the tile"
+    assert all(map(asking.servers, asking.roots))
+    places = asking.regions
+    statements = {s.target.name: places.position[id(s)] for s in walk(function.body) if isinstance(s, Assign)}
+    assert {k.position for k in candidates(asking, flat(asking, "m"))} == {statements["m"]}
+    assert {k.position for k in candidates(asking, flat(asking, "both"))} == {statements["both"]}
+    earliest = Earliest(asking.graph.tables, asking.choice, places)
+    assert earliest.of(flat(asking, "m")) == 0, "its load reads a parameter"
+    after = "io_1" if late == "store" else "sum"
+    assert statements[after] < earliest.of(flat(asking, "minus")) == earliest.of(flat(asking, "both")) <= statements["minus"]
+    assert lower(function, TARGET).changed
