@@ -12,6 +12,9 @@ from dataclasses import dataclass
 from itertools import islice
 
 from egraph_rules.graph import saturated
+from egraph_rules.one_buffer import one_buffer
+from egraph_rules.pending import into_l1
+from egraph_rules.row_windows import lift_row_windows
 from extract.bound import lower_bound
 from extract.choice import FORMS, Choice, choose
 from extract.legal import refusals
@@ -39,7 +42,10 @@ def asked(function: Function, aliased: tuple[tuple[str, str], ...] = (), target:
     """The question that lowering a function asks, None where it is refused."""
     if refusals(function):
         return None
-    graph = saturated(function, aliased)
+    lifted = lift_row_windows(one_buffer(into_l1(function)))
+    if lifted.obstacles:
+        return None
+    graph = saturated(lifted.function, aliased)
     weights = class_weights(graph)
     free = choose(graph, target, weights)
     if free.missing:
