@@ -27,7 +27,8 @@ from egraph_rules.row_windows import lift_row_windows
 from extract.bound import lower_bound
 from extract.choice import FORMS, choose
 from extract.dag.solve import extract
-from extract.decide import ChoiceLimits, decide
+from extract.decide import decide
+from extract.effort import ChoiceLimits
 from extract.gym import best, read_gym
 from extract.problem import problem
 from extract.target import load_target

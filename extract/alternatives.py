@@ -17,7 +17,8 @@ from dataclasses import dataclass, field, replace
 from math import inf
 
 from extract.cuts import Conditions
-from extract.decide import ChoiceLimits, decide
+from extract.decide import decide
+from extract.effort import ChoiceLimits
 from extract.exact import realized
 from extract.fit import Fitted, fitted
 from extract.problem import Problem

@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from math import inf
 
 from egraph_rules.resident import exceeds
 from extract.choice import Choice
+from extract.effort import NODE, ChoiceLimits
 from extract.exact import realized, solve
 from extract.parts import parts, rest
 from extract.plan import greedy_choices
 from extract.problem import Problem
-from extract.search import NODES, search
-
-#: seconds for the solver unless told otherwise
-SOLVE_SECONDS = 5.0
+from extract.search import search
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,15 +27,6 @@ class Decision:
     proof: str
     greedy_cost: float
     limit: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class ChoiceLimits:
-    """When a proof stops early: seconds, partial choices of branch and bound, MiB that the process may take."""
-
-    seconds: float = SOLVE_SECONDS
-    nodes: int = NODES
-    memory: int | None = None
 
 
 def decide(
@@ -56,14 +44,12 @@ def decide(
     pieces = parts(problem)
     if len(pieces) == 1:
         return _decide_part(problem, start, cost, bound, limits)
-    deadline = time.monotonic() + limits.seconds
     chosen: list[int] = []
     least, limit = rest(problem, pieces), None
     for piece in pieces:
         members = {i for group in piece.by_class.values() for i in group}
         own = [i for i in start if i in members]
-        left = replace(limits, seconds=max(0.0, deadline - time.monotonic()))
-        found = _decide_part(piece, own, piece.cost(own) if own or not piece.roots else inf, 0.0, left)
+        found = _decide_part(piece, own, piece.cost(own) if own or not piece.roots else inf, 0.0, limits)
         if found.cost == inf:
             proof = found.proof if found.proof == "infeasible" else "bounded"
             return Decision(start, cost, min(bound, cost), proof, cost, found.limit)
@@ -80,16 +66,16 @@ def _decide_part(problem: Problem, start: list[int], cost: float, bound: float, 
     """Branch and bound, then the solver, on a problem that hangs together."""
     first, limit = cost, None
     found = search(problem, start, cost, limits.nodes)
+    limits.charge(NODE * found.nodes)
     start, cost = found.chosen, found.cost
     if found.complete:
         if cost == inf:
             return Decision([], inf, inf, "infeasible", first)
         bound = cost
     if cost == inf or cost - bound > 1e-9 * max(1.0, cost):
-        if limits.seconds <= 0 or exceeds(limits.memory):
-            return Decision(start, cost, min(bound, cost), "bounded", first, _limit(limits, 0.0))
-        begun = time.monotonic()
-        solution = solve(problem, limits.seconds, start or None, limits.memory)
+        if exceeds(limits.memory):
+            return Decision(start, cost, min(bound, cost), "bounded", first, f"{limits.memory} MiB")
+        solution = solve(problem, limits, start or None)
         if solution is not None:
             if solution.cost == inf:
                 return Decision([], inf, inf, "infeasible", first)
@@ -97,16 +83,9 @@ def _decide_part(problem: Problem, start: list[int], cost: float, bound: float, 
             if solution.cost < cost - 1e-9:
                 start, cost = list(solution.chosen), solution.cost
         if solution is None or not solution.optimal:
-            limit = _limit(limits, time.monotonic() - begun)
+            limit = f"{limits.memory} MiB" if limits.memory is not None and limits.left > 0 else "the seconds of the choice"
     optimal = cost < inf and cost - bound <= 1e-9 * max(1.0, cost)
     return Decision(start, cost, min(bound, cost), "optimal" if optimal else "bounded", first, None if optimal else limit)
-
-
-def _limit(limits: ChoiceLimits, spent: float) -> str:
-    """The limit that stopped the solver after so many seconds."""
-    if limits.memory is not None and spent < 0.9 * limits.seconds:
-        return f"{limits.memory} MiB"
-    return "the seconds of the choice"
 
 
 def _start(problem: Problem, choices: list[Choice], known: Sequence[list[int]]) -> tuple[list[int], float]:

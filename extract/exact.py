@@ -7,7 +7,6 @@ when it shows up: some member of such a circle must be served from outside. Cuts
 
 from __future__ import annotations
 
-import time
 from dataclasses import dataclass
 from fractions import Fraction
 from math import floor, inf
@@ -15,12 +14,11 @@ from typing import Any
 
 from extract.cuts import Link, Row
 from extract.cycles import EPSILON, GRID, Cycles
+from extract.effort import CONSTRAINT, MODEL, SOLVER, ChoiceLimits
 from extract.problem import Problem
 
 #: the solver's sums stay below this: it counts in 64 bits
 _MOST = 1 << 60
-#: seconds below which the solver is not started
-_LEAST = 0.01
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,15 +32,14 @@ class Solution:
     optimal: bool
 
 
-def solve(problem: Problem, seconds: float, start: list[int] | None = None, memory: int | None = None) -> Solution | None:
-    """The best choice within a time limit, or None where none was found; `start` is a choice to improve on, `memory` the MiB that the
-    process may take."""
-    begun = time.monotonic()
+def solve(problem: Problem, limits: ChoiceLimits, start: list[int] | None = None) -> Solution | None:
+    """The best choice within limits, which are charged for it, or None where none was found; `start` is a choice to improve on."""
+    if not limits.left:
+        return None
     model = Model(problem)
     if start is not None:
         model.hint(start)
-    left = seconds - (time.monotonic() - begun)
-    return model.solve(left, memory) if left > 0 or seconds <= 0 else None
+    return model.solve(limits)
 
 
 def realized(problem: Problem, chosen: list[int]) -> list[int]:
@@ -196,17 +193,21 @@ class Model:
         for i, var in self.take.items():
             self.model.add_hint(var, i in members)
 
-    def solve(self, seconds: float, memory: int | None = None) -> Solution | None:
-        problem, left = self.problem, seconds
+    def solve(self, limits: ChoiceLimits) -> Solution | None:
+        problem = self.problem
         while True:
+            limits.charge(MODEL + CONSTRAINT * len(self.model.proto.constraints))
+            if not limits.left:
+                return None
             solver = self.cp.CpSolver()
-            solver.parameters.max_time_in_seconds = max(left, _LEAST)
+            solver.parameters.max_deterministic_time = limits.left / SOLVER
+            solver.parameters.max_time_in_seconds = limits.clock_left
             solver.parameters.num_workers = 1
             solver.parameters.random_seed = 1
-            if memory is not None:
-                solver.parameters.max_memory_in_mb = memory
+            if limits.memory is not None:
+                solver.parameters.max_memory_in_mb = limits.memory
             status = solver.solve(self.model)
-            left -= solver.wall_time
+            limits.charge(SOLVER * solver.response_proto.deterministic_time)
             if status == self.cp.INFEASIBLE:
                 return Solution((), inf, inf, True)
             if status not in (self.cp.OPTIMAL, self.cp.FEASIBLE):
@@ -217,8 +218,6 @@ class Model:
                 break
             for circle in circles(problem, chosen, order):
                 self.cut(circle)
-            if left <= 0:
-                return None
         cost = problem.cost(chosen)
         proved = status == self.cp.OPTIMAL and self.exact
         return Solution(tuple(order), cost, cost if proved else min(cost, self.bound(solver.best_objective_bound)), proved)

@@ -7,20 +7,20 @@ wrong with it becomes a condition of the choice, and the choice is made again, u
 
 from __future__ import annotations
 
-import time
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from egraph_rules.resident import exceeds
 from extract.allocate import Allocation
 from extract.choice import Choice
-from extract.decide import ChoiceLimits, Decision, decide
+from extract.decide import Decision, decide
+from extract.effort import PROGRAM, STATEMENT, ChoiceLimits
 from extract.exact import realized
 from extract.plan import greedy_choices
 from extract.price import Price
 from extract.problem import Problem
 from extract.verdict import Judge, Verdict
 from pypto_ir.diagnostics import Diagnostic, Place, Refused, declare
-from pypto_ir.stmt import Function
+from pypto_ir.stmt import Function, walk
 
 declare(L106="no choice was found in time")
 
@@ -74,7 +74,6 @@ class _Run:
     def __init__(self, question: Problem, judge: Judge, limits: ChoiceLimits, decision: Decision) -> None:
         self.question, self.judge, self.limits = question, judge, limits
         self.decision, self.bound, self.limit = decision, decision.bound, decision.limit
-        self.deadline = time.monotonic() + limits.seconds
         self.verdicts: list[Verdict] = []
         self.best: Verdict | None = None
         self.nearest: Verdict | None = None
@@ -97,6 +96,7 @@ class _Run:
             return None
         self.known.add(key)
         verdict = self.judge.judge(chosen)
+        self.limits.charge(PROGRAM + STATEMENT * (0 if verdict.function is None else sum(1 for _ in walk(verdict.function.body))))
         self.verdicts.append(verdict)
         self.note(verdict)
         return verdict
@@ -116,15 +116,14 @@ class _Run:
             fresh, learned = self.verdicts[learned:], len(self.verdicts)
             if not self.learn(fresh):
                 return
-            left = self.deadline - time.monotonic()
             if exceeds(self.limits.memory):
                 self.limit = f"{self.limits.memory} MiB"
                 return
-            if left <= 0:
+            if not self.limits.left:
                 self.limit = "the seconds of the choice"
                 return
             known = [self.best.chosen] if self.best is not None and self.best.chosen else []
-            found = decide(self.question, choices, self.bound if self.sure else 0.0, replace(self.limits, seconds=left), known)
+            found = decide(self.question, choices, self.bound if self.sure else 0.0, self.limits, known)
             self.judge.clock.lap("prove")
             self.limit = found.limit
             if found.proof == "infeasible":

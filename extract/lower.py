@@ -4,7 +4,6 @@ function where nothing is gained.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
@@ -20,7 +19,8 @@ from extract.allocate import Allocation
 from extract.bound import lower_bound, skeleton
 from extract.choice import FORMS, Form, choose
 from extract.clock import Clock
-from extract.decide import ChoiceLimits, decide
+from extract.decide import decide
+from extract.effort import ChoiceLimits
 from extract.explain import obstacles
 from extract.fit import fitted
 from extract.legal import is_two_d, refusals, window_diagnostics
@@ -107,13 +107,11 @@ def lower(
     """
 
     chosen = choice_limits or ChoiceLimits()
-    deadline = time.monotonic() + chosen.seconds
 
     def once(f: Function) -> Lowered:
-        left = replace(chosen, seconds=min(chosen.seconds, max(0.0, deadline - time.monotonic())))
         # what a choice is made of lives to its end: looking for dead cycles in it would take longer the larger it is
         with collector_paused():
-            return _lower_once(f, target, aliased, limits, default_trips, without, left, traced)
+            return _lower_once(f, target, aliased, limits, default_trips, without, chosen, traced)
 
     result, refused = None, None
     for name, text in _texts(function, target, aliased):
@@ -203,13 +201,11 @@ def _lower_once(
     question = problem(graph, free, target, default_trips)
     known = lower_bound(graph, question.least, target, question.held(), default_trips)
     clock.lap("choose")
-    started = time.monotonic()
     decision = decide(question, choices, known, choice_limits)
     clock.lap("prove")
     before = price(function, target, default_trips)
     author = (function, before) if is_two_d(function) and lifted.function is lifted.given else None
-    left = replace(choice_limits, seconds=choice_limits.seconds - (time.monotonic() - started))
-    best = fitted(question, choices, decision, author, Judge(question, target, default_trips, clock), left)
+    best = fitted(question, choices, decision, author, Judge(question, target, default_trips, clock), choice_limits)
     passes = []
     if traced:
         done = ((IN_L1, placed is not function), (ONE_BUFFER, joined is not placed), (ROW_WINDOWS, lifted.pages), (ROW_BANDS, lifted.bands))

@@ -6,27 +6,27 @@ its open demands cannot do without; where that is no less than the best choice k
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import fsum
 from operator import add
 
 from extract.cycles import weight
+from extract.effort import NODES
 from extract.exact import realized
 from extract.problem import Candidate, Demand, Problem
 
 #: problems with more candidates go to the solver at once
 CANDIDATES = 160
-#: partial choices that are looked at
-NODES = 4_000
 
 
 @dataclass(slots=True)
 class Found:
-    """The best choice known and whether nothing better exists."""
+    """The best choice known, whether nothing better exists, and how many partial choices were looked at."""
 
     chosen: list[int]
     cost: float
     complete: bool
+    nodes: int = 0
 
 
 def search(problem: Problem, chosen: list[int], cost: float, nodes: int = NODES) -> Found:
@@ -35,7 +35,7 @@ def search(problem: Problem, chosen: list[int], cost: float, nodes: int = NODES)
         return Found(chosen, cost, False)
     run = _Search(problem, Found(chosen, cost, True), nodes)
     run.start()
-    return run.best
+    return replace(run.best, nodes=nodes - run.nodes)
 
 
 #: busy cycles of each pipe, as `Cycles.values`

@@ -17,7 +17,7 @@ from egraph_rules.catalogue import parts_of, rule
 from egraph_rules.chains import fills_partly
 from egraph_rules.engine import Limits
 from egraph_rules.mx.block import holds_mx
-from extract.decide import SOLVE_SECONDS, ChoiceLimits
+from extract.effort import SLOWEST, SOLVE_SECONDS, ChoiceLimits
 from extract.lower import Lowered, lower
 from extract.target import PIPES, Target, load_target
 from extract.trips import DEFAULT_TRIPS
@@ -84,8 +84,8 @@ def optimize(
     """Lower every InCore, AIC and AIV function to 2-D tiles at the least cost that the rules reach, or with the policy "upstream" as
     upstream's hand-written pass does; then bring MX scales into their physical form.
 
-    `target` overrides the program's. `time_limit` bounds the seconds of search over the whole program, `choice_seconds` those of the
-    choice in each function, `node_limit` the e-nodes of each, `memory_limit` the MiB that the process may hold. A limit that is hit is
+    `target` overrides the program's. `time_limit` bounds the seconds of search over the whole program, `choice_seconds` the work
+    of the choice in each function (`extract.effort`), `node_limit` the e-nodes of each, `memory_limit` the MiB that the process may hold. A limit that is hit is
     reported (W001, W002); the program is legal all the same. `without_rules` leaves out rules or rule files by name (`UnknownRule` is
     raised where there is none of that name), `policy_cost` tells what upstream's program costs. `stages` are the passes that run; where
     both do, a program without MX scales is not stamped as blocked. `mx_stores` lets stores of whole boxes into scales pass. `watch`
@@ -173,7 +173,8 @@ class _Search:
 
     def choice(self) -> ChoiceLimits:
         left = self.left
-        return ChoiceLimits(self.choice_seconds if left is None else min(left, self.choice_seconds), memory=self.memory)
+        clock = None if left is None else min(left, SLOWEST * self.choice_seconds)
+        return ChoiceLimits(self.choice_seconds, memory=self.memory, clock=clock)
 
 
 def _lower_all(

@@ -13,7 +13,10 @@ def add_search_options(parser: argparse.ArgumentParser) -> None:
     add_target(parser)
     parser.add_argument("--time-limit", metavar="SECONDS", type=seconds, help="stop searching after this time (exit code 3)")
     parser.add_argument(
-        "--choice-seconds", metavar="SECONDS", type=seconds, help="time to choose in each function (default: 5, exit code 3)"
+        "--choice-seconds",
+        metavar="SECONDS",
+        type=seconds,
+        help="work to choose in each function, in seconds of a usual core (default: 5, exit code 3)",
     )
     parser.add_argument("--node-limit", metavar="N", type=count, help="e-nodes of a function (default: 2,000,000, exit code 3)")
     parser.add_argument("--memory-limit", metavar="MIB", type=count, help="memory of the process while it searches (exit code 3)")

@@ -7,7 +7,8 @@ from functools import cached_property
 
 import pytest
 
-from extract.decide import ChoiceLimits, decide
+from extract.decide import decide
+from extract.effort import ChoiceLimits
 from extract.fit import Fitted, fitted
 from extract.plan import greedy_choices
 from extract.target import Target
@@ -16,7 +17,7 @@ from extract.verdict import Judge, Verdict
 from pypto_ir.diagnostics import Refused
 from tests.extract.brute_force import BruteForce, Question, TooMany
 
-LIMITS = ChoiceLimits(60.0)
+SECONDS = 60.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,9 +80,9 @@ class EveryChoice:
 
 def chosen_by(question: Question, judge: Judge) -> Fitted | Refused:
     """What the exact choice comes to."""
-    decision = decide(question.problem, question.choices, question.bound, LIMITS)
+    decision = decide(question.problem, question.choices, question.bound, ChoiceLimits(SECONDS))
     try:
-        return fitted(question.problem, question.choices, decision, None, judge, LIMITS)
+        return fitted(question.problem, question.choices, decision, None, judge, ChoiceLimits(SECONDS))
     except Refused as refused:
         return refused
 

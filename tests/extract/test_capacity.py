@@ -13,6 +13,7 @@ from helpers import incore, let, load, lowered, ops, out, ret, store, tensor
 
 from egraph_rules.buffers import aliased_params
 from extract.decide import decide
+from extract.effort import ChoiceLimits
 from extract.fit import Fitted
 from extract.lower import lower
 from extract.rows import Rows
@@ -24,7 +25,7 @@ from pypto_ir.diagnostics import Refused
 from pypto_ir.stmt import Function, Program
 from pypto_ir.types import Memory
 from tests.extract.brute_force import CHOICES, Question, asked
-from tests.extract.every_choice import LIMITS, Compared, EveryChoice, chosen_by
+from tests.extract.every_choice import SECONDS, Compared, EveryChoice, chosen_by
 from tests.extract.memory_machine import MemoryMachine
 
 FREE = load_target(None)
@@ -113,7 +114,7 @@ def rows_of(program: Program) -> tuple[Question, Rows]:
 
 def test_row_counts_what_is_read_behind_a_point_and_what_its_op_reads_and_writes() -> None:
     question, rows = rows_of(chain(3, 2, 8, 16))
-    chosen = decide(question.problem, question.choices, question.bound, LIMITS).chosen
+    chosen = decide(question.problem, question.choices, question.bound, ChoiceLimits(SECONDS)).chosen
     size = 2 * 8 * 16 * 4
     at = {p: rows.row(Memory.VEC, p, 0) for p in range(6)}
     live = {p: sum(need.size for need in row.needs if need.candidate in row.live(set(chosen))) for p, row in at.items()}

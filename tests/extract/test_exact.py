@@ -20,7 +20,8 @@ from egraph_rules.buffers import aliased_params
 from extract import choice as choosing
 from extract import decide as deciding
 from extract import exact as solving
-from extract.decide import ChoiceLimits, decide
+from extract.decide import decide
+from extract.effort import ChoiceLimits
 from extract.exact import circles, realized, solve
 from extract.lower import lower
 from extract.parts import parts
@@ -72,7 +73,7 @@ def check(function: Function, aliased: tuple[tuple[str, str], ...] = ()) -> Chec
         assert not brute.valid(frozenset(first)) or asking.cost(first) >= min(costs) * (1 - 1e-9)
     found = search(asking, [], float("inf"), 1 << 30)
     assert (found.complete, found.cost) == (True, least) and brute.valid(frozenset(found.chosen))
-    solution = solve(asking, SECONDS)
+    solution = solve(asking, ChoiceLimits(SECONDS))
     assert solution is not None and (solution.optimal, solution.cost, solution.bound) == (True, least, least)
     assert brute.valid(frozenset(solution.chosen))
     return Checked(len(costs), priced(question, decision.chosen, min(costs)))
@@ -173,7 +174,7 @@ def test_what_would_be_made_of_itself_is_cut_off(met: list[set[int]]) -> None:
     asking = question.problem
     circle = {candidate(asking, "PackRows"), candidate(asking, "RowsOf", candidate(asking, "PackRows"))}
     assert realized(asking, sorted(circle)) == [] and circles(asking, sorted(circle), []) == [sorted(circle)]
-    solution = solve(asking, SECONDS)
+    solution = solve(asking, ChoiceLimits(SECONDS))
     assert solution is not None and solution.optimal
     assert circle <= met[0], "the solver never met the circle"
     assert not circle <= set(solution.chosen)
@@ -201,7 +202,7 @@ def large(trips: int = 0) -> Problem:
 
 def test_circles_are_cut_one_by_one_and_not_their_union(met: list[set[int]]) -> None:
     asking = large(4)
-    solution = solve(asking, SECONDS)
+    solution = solve(asking, ChoiceLimits(SECONDS))
     assert solution is not None and solution.optimal and solution.bound == pytest.approx(solution.cost)
     first = sorted(met[0])
     found = circles(asking, first, realized(asking, first))
@@ -212,10 +213,10 @@ def test_circles_are_cut_one_by_one_and_not_their_union(met: list[set[int]]) -> 
 @pytest.mark.parametrize("trips", [1 << 20, 1 << 50, (1 << 62) - 1])
 def test_trips_of_any_number_are_within_the_range_of_the_solver(trips: int) -> None:
     asking, small = large(trips), large(1 << 12)
-    solution = solve(asking, SECONDS)
+    solution = solve(asking, ChoiceLimits(SECONDS))
     assert solution is not None and solution.bound <= solution.cost == asking.cost(list(solution.chosen))
     assert solution.cost - solution.bound <= 1e-6 * solution.cost
-    best = solve(small, SECONDS)
+    best = solve(small, ChoiceLimits(SECONDS))
     assert best is not None and solution.cost == pytest.approx(asking.cost(list(best.chosen)), rel=1e-6)
 
 
@@ -233,9 +234,9 @@ def test_trips_of_nested_loops_stay_finite() -> None:
 
 def test_solver_without_time_proves_nothing_that_is_not_so() -> None:
     asking = large()
-    best = solve(asking, SECONDS)
+    best = solve(asking, ChoiceLimits(SECONDS))
     assert best is not None and best.optimal
-    hurried = solve(asking, 0.0)
+    hurried = solve(asking, ChoiceLimits(0.0))
     if hurried is not None:
         assert hurried.bound <= best.cost <= hurried.cost
         assert BruteForce(asking).valid(frozenset(hurried.chosen))
@@ -246,7 +247,7 @@ def test_decision_without_time_keeps_the_greedy_choice_and_calls_it_bounded(monk
     question = asked(circular())
     assert question is not None
     monkeypatch.setattr(deciding, "search", lambda problem, chosen, cost, nodes: Found(chosen, cost, False))
-    monkeypatch.setattr(deciding, "solve", lambda problem, seconds, start, memory: None)
+    monkeypatch.setattr(deciding, "solve", lambda problem, limits, start: None)
     decision = decide(question.problem, question.choices, 1.0, ChoiceLimits(0.0))
     assert (decision.proof, decision.bound, decision.cost) == ("bounded", 1.0, decision.greedy_cost)
     assert BruteForce(question.problem).valid(frozenset(decision.chosen))
@@ -282,7 +283,7 @@ def fingerprint() -> str:
         for function in random_program(Random(seed), 6).functions:
             question = asked(function) if function.in_core else None
             if question is not None:
-                solution = solve(question.problem, SECONDS)
+                solution = solve(question.problem, ChoiceLimits(SECONDS))
                 assert solution is not None
                 decision = decide(question.problem, question.choices, question.bound, ChoiceLimits(SECONDS))
                 lines.append(f"{seed} {question.problem.candidates} {decision} {solution}")

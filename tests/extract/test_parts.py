@@ -9,7 +9,8 @@ from generators import random_program
 
 from egraph_rules.graph import saturated
 from extract.choice import choose
-from extract.decide import ChoiceLimits, decide
+from extract.decide import decide
+from extract.effort import ChoiceLimits
 from extract.legal import refusals
 from extract.parts import parts, rest
 from extract.problem import Problem, problem

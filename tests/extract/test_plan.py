@@ -7,7 +7,8 @@ from dataclasses import replace
 from alternatives import TARGET
 from building import Build
 
-from extract.decide import ChoiceLimits, decide
+from extract.decide import decide
+from extract.effort import ChoiceLimits
 from extract.emit import emit
 from extract.exact import realized
 from extract.plan import Plan, greedy, greedy_choices, plan

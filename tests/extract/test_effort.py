@@ -1,0 +1,58 @@
+"""The choice is bounded by work, not by time: what is found is the same on a machine that is three times as slow."""
+
+from __future__ import annotations
+
+import time
+from random import Random
+from typing import Any
+
+import pytest
+
+from extract.effort import SLOWEST, ChoiceLimits
+from extract.exact import Model
+from extract.lower import lower
+from extract.target import load_target
+from pypto_ir.stmt import Function
+from tests.generators import random_batched
+
+TARGET = load_target("ascend910b")
+
+
+def test_work_is_charged_and_the_clock_ends_what_is_far_too_slow(monkeypatch: pytest.MonkeyPatch) -> None:
+    limits = ChoiceLimits(2.0)
+    limits.charge(1.5)
+    assert limits.left == 0.5
+    limits.charge(1.0)
+    assert limits.left == 0.0
+    slow = ChoiceLimits(2.0)
+    now = time.monotonic()
+    monkeypatch.setattr(time, "monotonic", lambda: now + SLOWEST * 2.0 - 0.1)
+    assert slow.left == 2.0
+    monkeypatch.setattr(time, "monotonic", lambda: now + SLOWEST * 2.0 + 0.1)
+    assert slow.left == 0.0
+
+
+#: seeds of programs whose choice takes several runs of the solver, and seconds of work that are too few for it
+CUT_SHORT = [(38, 0.08), (46, 0.08)]
+
+
+def hurried(seed: int, seconds: float) -> tuple[Function, float, str | None]:
+    """A function lowered with little work: what comes of it, its bound, and the limit that ended the choice."""
+    found = lower(random_batched(Random(seed)).functions[0], TARGET, choice_limits=ChoiceLimits(seconds, clock=60.0))
+    return found.function, found.lower_bound, found.limit
+
+
+@pytest.mark.parametrize(("seed", "seconds"), CUT_SHORT)
+def test_a_choice_that_is_cut_short_is_the_same_on_a_slower_machine(monkeypatch: pytest.MonkeyPatch, seed: int, seconds: float) -> None:
+    before = hurried(seed, seconds)
+    assert before[2] is not None
+    solved: list[float] = []
+    solve = Model.solve
+
+    def slowly(self: Model, limits: ChoiceLimits) -> Any:
+        solved.append(limits.left)
+        time.sleep(0.1)
+        return solve(self, limits)
+
+    monkeypatch.setattr(Model, "solve", slowly)
+    assert hurried(seed, seconds) == before and solved
