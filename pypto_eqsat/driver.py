@@ -84,15 +84,15 @@ def optimize(
     """Lower every InCore, AIC and AIV function to 2-D tiles at the least cost that the rules reach, or with the policy "upstream" as
     upstream's hand-written pass does; then bring MX scales into their physical form.
 
-    `target` overrides the program's. `time_limit` bounds the seconds of search over the whole program, `choice_seconds` the work
-    of the choice in each function (`extract.effort`), `node_limit` the e-nodes of each, `memory_limit` the MiB that the process may hold. A limit that is hit is
-    reported (W001, W002); the program is legal all the same. `without_rules` leaves out rules or rule files by name (`UnknownRule` is
-    raised where there is none of that name), `policy_cost` tells what upstream's program costs. `stages` are the passes that run; where
-    both do, a program without MX scales is not stamped as blocked. `mx_stores` lets stores of whole boxes into scales pass. `watch`
-    is called with what is done next, and with the name of a pass and its program when it is done. `record` is filled with how every
-    function was decided, whether the program is refused in the end or not. Raises `Refused` with every reason where
-    a function has no legal form, or where the result fails the verifier or computes other values than the input: a wrong program never
-    leaves.
+    `target` overrides the program's. `time_limit` bounds the seconds of search over the whole program, `choice_seconds` the work of the
+    choice in each function (`extract.effort`), `node_limit` the e-nodes of each, `memory_limit` the MiB that the process may hold. A
+    limit that is hit is reported (W001, W002); the program is legal all the same. `without_rules` leaves out rules or rule files by
+    name (`UnknownRule` is raised where there is none of that name), `policy_cost` tells what upstream's program costs. `stages` are the
+    passes that run; where both do, a program without MX scales is not stamped as blocked. `mx_stores` lets stores of whole boxes into
+    scales pass. `watch` is called with what is done next, and with the name of a pass and its program when it is done. `record` is
+    filled with how every function was decided, whether the program is refused in the end or not. Raises `Refused` with every reason
+    where a function has no legal form, or where the result fails the verifier or computes other values than the input: a wrong program
+    never leaves.
     """
     started = time.perf_counter()
     watch = watch or _unwatched
