@@ -8,33 +8,29 @@
 
 The cube unit writes compactly and knows no distance between columns of boxes, so a window of some rows that is wider than one box has no
 address (`spec/hardware.md` 4.4). As pages the windows have the carriers of any batch: side by side in one tile, or a tile for each. The
-two columns mean the same where every window starts at a multiple of R: t0 // R * R is t0 then.
+two columns mean the same where every window starts at a multiple of R: t0 // R * R is t0 then. Windows that are no pages are tiles of their
+own (`bands`), or are written a column of blocks at a time (`column_blocks`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 
+from egraph_rules.bands import BOX, COLUMNS, ROWS, Bands, bands, only_stored, split_bands
 from egraph_rules.chains import Chains, accumulates, chains, handed, in_acc
+from egraph_rules.column_blocks import by_column_blocks, unblocked
 from egraph_rules.index_facts import IndexFacts
-from egraph_rules.page_parts import factors
-from egraph_rules.row_bands import BOX, Bands, bands, only_stored, split_bands
-from pypto_ir.expr import Binary, Const, Expr, MakeTuple, Var, const_int, index
-from pypto_ir.linear import normalize
-from pypto_ir.names import names_of
-from pypto_ir.ops.rules import infer_call
+from egraph_rules.row_pages import BATCHED, Pages, Plan, as_pages, left_factor
+from pypto_ir.expr import Expr, Var, const_int
 from pypto_ir.stmt import (
     Assign,
-    Block,
     Call,
-    Carry,
     Eval,
     For,
     Function,
     If,
     Program,
-    Scope,
     Stmt,
     While,
     Yield,
@@ -43,7 +39,8 @@ from pypto_ir.stmt import (
     uses,
     walk,
 )
-from pypto_ir.types import TileType, dims, same_dims, tile_type
+from pypto_ir.types import TileType, same_dims
+from pypto_ir.verify.acc_places import whole_blocks
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,13 +54,14 @@ class Obstacle:
 
 @dataclass(slots=True)
 class Lifted:
-    """The function with its row windows as pages or as tiles of their own (the same object where there are none), and what stood in the
-    way."""
+    """The function with its windows as pages, as tiles of their own or in columns of blocks (the same object where there are none), and
+    what stood in the way."""
 
     given: Function
     function: Function
     pages: bool = False
     bands: bool = False
+    blocks: bool = False
     obstacles: list[Obstacle] = field(default_factory=list)
 
 
@@ -72,7 +70,6 @@ class _Chain:
     """Accumulators of one buffer: its windows of rows, all statements that touch it, and the pages that they make."""
 
     name: str
-    rows: int = 0
     touching: list[Stmt] = field(default_factory=list)
     #: windows that a product is written through and that the cube unit cannot address as they stand
     windows: list[Assign] = field(default_factory=list)
@@ -81,35 +78,63 @@ class _Chain:
 
 
 def lift_row_windows(function: Function) -> Lifted:
-    """Turn every accumulator that is written through windows of rows into one of pages."""
+    """Turn every accumulator that is written through windows of rows into one of pages, of tiles or of columns of blocks."""
+    result = Lifted(function, function)
     if not any(isinstance(s, Assign) and isinstance(s.value, Call) and accumulates(s.value) for s in walk(function.body)):
-        return Lifted(function, function)
+        return result
+    apart = {c.name: plan for c, members in _windowed(function, chains(function), _askew) if (plan := _columns(function, c, members))}
+    if apart:
+        result.bands, result.function = True, split_bands(function, chains(function), apart)
+    _lift(result)
+    return result
+
+
+def _columns(function: Function, chain: _Chain, members: list[Var]) -> Bands | None:
+    """Bands of columns of a chain with windows that begin inside a box, where it has them."""
+    if _shapes(chain, members) is not None:
+        return None
+    found = bands(members, chain.touching, chain.written, only_stored(function), COLUMNS)
+    return found if isinstance(found, Bands) else None
+
+
+def _lift(result: Lifted) -> None:
+    """Each chain with windows of rows in the first form that it has."""
+    function = result.function
     found = chains(function)
-    wanted = {c.name: c for c in _windowed(function, found)}
+    wanted = list(_windowed(function, found, lambda *window: not addressable(*window)))
     if not wanted:
-        return Lifted(function, function)
-    facts, result = IndexFacts(Program(function.name, (function,))), Lifted(function, function)
-    members = _members(function, found)
-    pages: dict[str, int] = {}
+        return
+    facts = IndexFacts(Program(function.name, (function,)))
+    plan = Plan({}, {}, frozenset())
     apart: dict[str, Bands] = {}
-    for name, chain in wanted.items():
-        obstacle = _shapes(chain, members[name])
-        if obstacle is None:
-            obstacle = _obstacle(function.name, chain, members[name], facts)
-            if obstacle is None:
-                pages[name] = chain.rows
-                continue
-            found_bands = bands(members[name], chain.touching, chain.written, only_stored(function))
-            if isinstance(found_bands, Bands):
-                apart[name] = found_bands
-                continue
-            obstacle = replace(obstacle, reason=f"{obstacle.reason}; nor can its rows be tiles of their own: {found_bands}")
-        result.obstacles.append(obstacle)
-    if pages:
-        result.pages, result.function = True, _Rewrite(function, found, pages).function()
+    blocked: set[str] = set()
+    for chain, members in wanted:
+        odd = _shapes(chain, members)
+        pages = odd or _pages(function, found, chain, members, facts)
+        if isinstance(pages, Plan) and not pages.tall:
+            plan = plan.joined(pages)
+            continue
+        tiles = "" if odd else bands(members, chain.touching, chain.written, only_stored(function), ROWS)
+        if isinstance(tiles, Bands):
+            apart[chain.name] = tiles
+            continue
+        if isinstance(pages, Plan):
+            plan = plan.joined(pages)
+            continue
+        products = _products(function, found, chain)
+        why = next((reason for s, column in products if (reason := unblocked(s.value, column, _columns_of(members)))), None)  # type: ignore[arg-type]
+        if why is None:
+            blocked |= {s.target.name for s, _ in products}
+            continue
+        nor = f"; nor can its rows be tiles of their own: {tiles}" if tiles else ""
+        nor += f"; nor is a product written a column of blocks at a time: {why}"
+        result.obstacles.append(replace(pages, reason=pages.reason + nor))
+    if plan.pages:
+        result.pages, result.function = True, as_pages(result.function, found, plan)
     if apart:
         result.bands, result.function = True, split_bands(result.function, found, apart)
-    return result
+    if blocked:
+        result.blocks, result.function = True, by_column_blocks(result.function, blocked)
 
 
 def addressable(window: TileType, parent: TileType, offsets: tuple[Expr, ...]) -> bool:
@@ -121,8 +146,18 @@ def addressable(window: TileType, parent: TileType, offsets: tuple[Expr, ...]) -
     return column is not None and column >= 0 and 0 < cols <= BOX and column // BOX == (column + cols - 1) // BOX
 
 
-def _windowed(function: Function, found: Chains) -> Iterator[_Chain]:
-    """The chains of which some window of rows is accumulated into."""
+def _askew(window: TileType, parent: TileType, offsets: tuple[Expr, ...]) -> bool:
+    """True for a window of several columns of boxes that begins inside of one."""
+    _, cols = window.static_shape or (0, 0)
+    column = const_int(offsets[1])
+    return column is not None and column % BOX != 0 and column // BOX != (column + cols - 1) // BOX
+
+
+Odd = Callable[[TileType, TileType, tuple[Expr, ...]], bool]
+
+
+def _windowed(function: Function, found: Chains, odd: Odd) -> Iterator[tuple[_Chain, list[Var]]]:
+    """The chains of which some window that is `odd` is accumulated into, each with its members."""
     written = {
         found.of(s.target.name) for s in walk(function.body) if isinstance(s, Assign) and isinstance(s.value, Call) and accumulates(s.value)
     }
@@ -134,14 +169,32 @@ def _windowed(function: Function, found: Chains) -> Iterator[_Chain]:
         window, parent, offsets = cut
         chain = every.setdefault(found.of(parent.name), _Chain(found.of(parent.name)))
         chain.written.add(s.target.name)  # type: ignore[union-attr]
-        if not addressable(window, parent.type, offsets):  # type: ignore[arg-type]
+        if odd(window, parent.type, offsets):  # type: ignore[arg-type]
             chain.windows.append(s)  # type: ignore[arg-type]
     result = {name: chain for name, chain in every.items() if chain.windows}
+    if not result:
+        return
     for s in walk(function.body):
         for name in {found.of(v.name) for v in (*definitions(s), *uses(s)) if in_acc(v)}:
             if name in result:
                 result[name].touching.append(s)
-    yield from result.values()
+    members = _members(function, found)
+    yield from ((chain, members[name]) for name, chain in result.items())
+
+
+def _products(function: Function, found: Chains, chain: _Chain) -> list[tuple[Assign, int | None]]:
+    """The products onto windows that have no address as they stand, each with the column that its window begins at, where it is known."""
+    columns: dict[str, int | None] = {}
+    for w in chain.windows:
+        _, _, offsets = _cut(w) or (None, None, (None, None))
+        column = const_int(offsets[1])  # type: ignore[arg-type]
+        name = found.of(w.target.name)
+        columns[name] = column if columns.get(name, column) == column else None
+    return [
+        (s, columns[found.of(s.target.name)])
+        for s in walk(function.body)
+        if isinstance(s, Assign) and isinstance(s.value, Call) and accumulates(s.value) and found.of(s.target.name) in columns
+    ]
 
 
 def _cut(s: Stmt) -> tuple[TileType, Var, tuple[Expr, ...]] | None:
@@ -184,8 +237,8 @@ def _shapes(chain: _Chain, members: list[Var]) -> Obstacle | None:
     return None
 
 
-def _obstacle(function: str, chain: _Chain, members: list[Var], facts: IndexFacts) -> Obstacle | None:
-    """Why a chain cannot be seen as pages, or None; sets the rows of its pages."""
+def _pages(function: Function, found: Chains, chain: _Chain, members: list[Var], facts: IndexFacts) -> Plan | Obstacle:
+    """How a chain is written as pages, or why it cannot be."""
 
     def no(s: Stmt, reason: str) -> Obstacle:
         return Obstacle(s, members[0].name, reason)
@@ -200,16 +253,52 @@ def _obstacle(function: str, chain: _Chain, members: list[Var], facts: IndexFact
     assert isinstance(t, TileType) and t.static_shape is not None
     if t.static_shape[0] % rows:
         return no(first, f"windows of {rows} rows do not divide its {t.static_shape[0]} rows evenly")
-    if rows % BOX:
-        return no(first, f"the row extent {rows} of its windows is no multiple of {BOX}")
     if t.static_shape[1] % BOX:
         return no(first, f"its column extent {t.static_shape[1]} is no multiple of {BOX}")
-    chain.rows = rows
     for s in chain.touching:
-        reason = _use(function, s, {v.name for v in members}, rows, facts)
+        reason = _use(function.name, s, {v.name for v in members}, rows, facts)
         if reason is not None:
             return no(s, reason)
-    return None
+    pages = {chain.name: Pages(rows, whole_blocks(rows))}
+    if rows % BOX == 0:
+        return Plan(pages, {}, frozenset())
+    raised = _raised(function, found, chain)
+    if isinstance(raised, str):
+        return no(first, f"the row extent {rows} of its windows is no multiple of {BOX}, and {raised}")
+    return Plan(pages, {found.of(name): pages[chain.name] for name in chain.written}, raised)
+
+
+def _raised(function: Function, found: Chains, chain: _Chain) -> frozenset[str] | str:
+    """The left factors of the products onto the windows of a chain, all of which can be had with more rows than are valid; or why not."""
+    windows = {found.of(name) for name in chain.written}
+    makers = {s.target.name: s.value for s in walk(function.body) if isinstance(s, Assign) and isinstance(s.value, Call)}
+    lefts: set[str] = set()
+    for s in chain.touching:
+        if isinstance(s, Assign) and isinstance(s.value, Call) and (s.value.op in BATCHED or s.value.op == "tile.move"):
+            return f"{s.value.op} takes all of its rows as one tile"
+    for s in walk(function.body):
+        call = s.value if isinstance(s, Assign | Eval) else None
+        if not any(in_acc(v) and found.of(v.name) in windows for v in (*definitions(s), *uses(s))):
+            continue
+        if isinstance(s, For | While | If | Yield) or (isinstance(s, Assign) and isinstance(s.value, Var)):
+            continue
+        if not isinstance(call, Call):
+            return "a window is handed to something that takes it as it is"
+        if not (isinstance(s, Assign) and in_acc(s.target) and found.of(s.target.name) in windows and accumulates(call)):
+            continue
+        if call.op != "tile.matmul_acc":
+            return f"{call.op} has no form for a factor of more rows"
+        name: str | None = call.args[1].name if isinstance(call.args[1], Var) else None
+        while name is not None:
+            lefts.add(name)
+            made = makers.get(name, Call("", ()))
+            if made.op == "tile.load" and len(made.args) == 4:
+                break
+            source = made.args[0] if made.op == "tile.move" else None
+            name = source.name if isinstance(source, Var) and not in_acc(source) else None
+        if name is None:
+            return "the left factor of a product is no load, which could be one of more rows"
+    return frozenset(lefts)
 
 
 def _use(function: str, s: Stmt, members: set[str], rows: int, facts: IndexFacts) -> str | None:
@@ -236,150 +325,20 @@ def _use(function: str, s: Stmt, members: set[str], rows: int, facts: IndexFacts
             return None
         case Assign(value=Call(op="tile.move")):
             return None
-        case Assign(value=Call(op=op) as call) if op in _BATCHED and _left(call) is not None:
+        case Assign(value=Call(op=op) as call) if op in BATCHED and left_factor(call) is not None:
             return None
         case Assign(value=Call(op=op)) | Eval(value=Call(op=op)):
             return f"{op} reads or writes it as one flat tile, not a window at a time"
     return "it is handed to something that reads it as one flat tile"
 
 
+def _columns_of(members: list[Var]) -> int | None:
+    t = members[0].type
+    assert isinstance(t, TileType)
+    return const_int(t.shape[-1])
+
+
 def _rows(s: Assign) -> int:
     t = s.target.type
     assert isinstance(t, TileType) and t.static_shape is not None
     return t.static_shape[0]
-
-
-#: products of whole accumulators -> those that make them page by page
-_BATCHED = {"tile.matmul": "tile.batch_matmul", "tile.matmul_acc": "tile.batch_matmul_acc"}
-
-
-def _left(call: Call) -> Var | None:
-    """The left operand of a product, fully valid, whose rows are those of all pages."""
-    left, _ = factors(call)
-    if not isinstance(left, Var) or not isinstance(left.type, TileType) or left.type.static_shape is None:
-        return None
-    return left if same_dims(left.type.valid, left.type.shape) else None
-
-
-class _Rewrite:
-    """Writes a function anew with the chains of `rows` as pages; `rows` are those of a page, by chain."""
-
-    def __init__(self, function: Function, found: Chains, rows: dict[str, int]) -> None:
-        self.source, self.found, self.rows = function, found, rows
-        self.names = names_of(function)
-
-    def function(self) -> Function:
-        return replace(self.source, body=self.block(self.source.body))
-
-    def page_rows(self, e: object) -> int | None:
-        return self.rows.get(self.found.of(e.name)) if isinstance(e, Var) and in_acc(e) else None
-
-    def paged(self, v: Var) -> Var:
-        """A member of a chain with its type of pages; any other name as it is."""
-        rows = self.page_rows(v)
-        if rows is None:
-            return v
-        t = v.type
-        assert isinstance(t, TileType) and t.static_shape is not None
-        return Var(v.name, tile_type(dims(t.static_shape[0] // rows, rows, t.static_shape[1]), t.dtype, t.memory))
-
-    def block(self, statements: Block) -> Block:
-        return tuple(t for s in statements for t in self.statement(s))
-
-    def statement(self, s: Stmt) -> list[Stmt]:
-        match s:
-            case For(body=body, carries=carries) | While(body=body, carries=carries):
-                moved = tuple(Carry(self.paged(c.var), self.expr(c.init)) for c in carries)
-                return [replace(s, body=self.block(body), carries=moved, results=tuple(map(self.paged, s.results)))]
-            case If(then=then, orelse=orelse, results=results):
-                arm = None if orelse is None else self.block(orelse)
-                return [replace(s, then=self.block(then), orelse=arm, results=tuple(map(self.paged, results)))]
-            case Scope(body=body):
-                return [replace(s, body=self.block(body))]
-            case Yield(values=values):
-                return [replace(s, values=tuple(map(self.expr, values)))]
-            case Assign(targets=(target,), value=Var() as source) if self.page_rows(target):
-                return [replace(s, targets=(self.paged(target),), value=self.paged(source))]
-            case Assign(value=Call() as call):
-                return self.call(s, call)
-            case Eval(value=Call(op="tile.store") as call) if self.page_rows(call.args[0]):
-                before, source = self.flat(call.args[0], s)
-                return [before, replace(s, value=replace(call, args=(source, *call.args[1:])))]
-        return [s]
-
-    def expr(self, e: Expr) -> Expr:
-        return self.paged(e) if isinstance(e, Var) else e
-
-    def call(self, s: Assign, call: Call) -> list[Stmt]:
-        first = call.args[0] if call.args else None
-        made = call.op == "tile.create" or call.op in _BATCHED
-        rows = self.page_rows(s.target if made else first)
-        if rows is None:
-            return [s]
-        match call.op:
-            case "tile.matmul" | "tile.matmul_acc":
-                return self.product(s, call, rows)
-            case "tile.create":
-                target = self.paged(s.target)
-                return [replace(s, targets=(target,), value=replace(call, args=(MakeTuple(target.type.shape), *call.args[1:])))]  # type: ignore[union-attr]
-            case "tile.slice":
-                return self.window(s, call, rows)
-            case "tile.assemble":
-                return self.write_back(s, call, rows)
-        assert isinstance(first, Var)
-        if call.op == "tile.move":
-            # the pages move, and are one flat tile where they arrive
-            moved = self.value(s, self.names.derived(s.target.name, "pages"), replace(call, args=(self.paged(first), *call.args[1:])))
-            whole = Call("tile.reshape", (moved.target, MakeTuple(s.target.type.shape)))  # type: ignore[union-attr]
-            return [moved, replace(s, value=whole)]
-        before, source = self.flat(first, s)
-        return [before, replace(s, value=replace(call, args=(source, *call.args[1:])))]
-
-    def product(self, s: Assign, call: Call, rows: int) -> list[Stmt]:
-        """A product of the whole accumulator, page by page: rows of the left side go with the pages."""
-        left = _left(call)
-        assert left is not None and isinstance(left.type, TileType) and left.type.static_shape is not None
-        high, wide = left.type.static_shape
-        pages = Call("tile.reshape", (left, MakeTuple(dims(high // rows, rows, wide))))
-        cut = self.value(s, self.names.derived(left.name, "pages"), pages)
-        args = tuple(cut.target if a is left else self.expr(a) for a in call.args)
-        return [cut, replace(s, targets=(self.paged(s.target),), value=replace(call, op=_BATCHED[call.op], args=args))]
-
-    def value(self, s: Assign | Eval, name: str, call: Call) -> Assign:
-        """`name = call` at the place of a statement."""
-        return Assign((Var(name, infer_call(call)),), replace(call, loc=s.value.loc), s.loc)  # type: ignore[union-attr]
-
-    def flat(self, e: Expr, s: Assign | Eval) -> tuple[Assign, Var]:
-        """An accumulator of pages under its 2-D shape."""
-        assert isinstance(e, Var) and isinstance(e.type, TileType)
-        made = self.value(s, self.names.derived(e.name, "flat"), Call("tile.reshape", (self.paged(e), MakeTuple(e.type.shape))))
-        return made, made.target
-
-    def at(self, call: Call, rows: int) -> MakeTuple:
-        """The position of a window among pages."""
-        offsets = tuple_items(call.args[2])
-        assert offsets is not None
-        return MakeTuple((quotient(offsets[0], rows), index(0), offsets[1]))
-
-    def window(self, s: Assign, call: Call, rows: int) -> list[Stmt]:
-        t = s.target.type
-        assert isinstance(t, TileType)
-        one = MakeTuple((index(1), *t.shape))
-        cut = self.value(
-            s, self.names.derived(s.target.name, "page"), Call(call.op, (self.expr(call.args[0]), one, self.at(call, rows)), (), call.attrs)
-        )
-        return [cut, replace(s, value=Call("tile.reshape", (cut.target, MakeTuple(t.shape)), loc=call.loc))]
-
-    def write_back(self, s: Assign, call: Call, rows: int) -> list[Stmt]:
-        part = call.args[1]
-        assert isinstance(part, Var) and isinstance(part.type, TileType)
-        one = Call("tile.reshape", (part, MakeTuple((index(1), *part.type.shape))))
-        page = self.value(s, self.names.derived(part.name, "page"), one)
-        back = replace(call, args=(self.expr(call.args[0]), page.target, self.at(call, rows)))
-        return [page, replace(s, targets=(self.paged(s.target),), value=back)]
-
-
-def quotient(offset: Expr, rows: int) -> Expr:
-    """The page that starts at a row; the quotient of the expression as it stands, since re-associated products may wrap."""
-    value = const_int(offset)
-    return index(value // rows) if value is not None else normalize(Binary("floordiv", offset, Const(rows)))

@@ -28,7 +28,7 @@ from extract.machine import FAMILIES
 from extract.price import Price, price
 from extract.problem import Problem, problem
 from extract.target import Target
-from extract.trace import BATCH_LOOPS, IN_L1, ONE_BUFFER, PAGE_LOOPS, ROW_BANDS, ROW_WINDOWS, Pass
+from extract.trace import BANDS, BATCH_LOOPS, COLUMN_BLOCKS, IN_L1, ONE_BUFFER, PAGE_LOOPS, ROW_WINDOWS, Pass
 from extract.trips import DEFAULT_TRIPS
 from extract.verdict import Judge, internal
 from extract.weights import class_weights
@@ -208,7 +208,13 @@ def _lower_once(
     best = fitted(question, choices, decision, author, Judge(question, target, default_trips, clock), choice_limits)
     passes = []
     if traced:
-        done = ((IN_L1, placed is not function), (ONE_BUFFER, joined is not placed), (ROW_WINDOWS, lifted.pages), (ROW_BANDS, lifted.bands))
+        done = (
+            (IN_L1, placed is not function),
+            (ONE_BUFFER, joined is not placed),
+            (ROW_WINDOWS, lifted.pages),
+            (BANDS, lifted.bands),
+            (COLUMN_BLOCKS, lifted.blocks),
+        )
         prepared_by = tuple(name for name, changed in done if changed)
         passes = [Pass(function, target, default_trips, question, choices, decision, best.first, best, author, prepared_by)]
     cost, bound = best.price.cost, best.bound

@@ -21,7 +21,8 @@ from extract.verdict import Verdict
 from pypto_ir.stmt import Function
 
 #: what may be done to a function before its values are encoded
-ONE_BUFFER, ROW_WINDOWS, ROW_BANDS = "accumulators.one-buffer", "accumulators.row-windows", "accumulators.row-bands"
+ONE_BUFFER, ROW_WINDOWS = "accumulators.one-buffer", "accumulators.row-windows"
+BANDS, COLUMN_BLOCKS = "accumulators.bands", "accumulators.column-blocks"
 PAGE_LOOPS, BATCH_LOOPS, IN_L1 = "accumulators.page-loops", "products.batch-loops", "products.open-loads"
 
 

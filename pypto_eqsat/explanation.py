@@ -20,7 +20,7 @@ from extract.legal import is_two_d
 from extract.lower import Lowered
 from extract.price import Price
 from extract.target import PIPES, Target, load_target
-from extract.trace import BATCH_LOOPS, IN_L1, ONE_BUFFER, PAGE_LOOPS, ROW_BANDS, ROW_WINDOWS, Pass
+from extract.trace import BANDS, BATCH_LOOPS, COLUMN_BLOCKS, IN_L1, ONE_BUFFER, PAGE_LOOPS, ROW_WINDOWS, Pass
 from extract.ways import Way, Ways
 from pypto_eqsat.driver import Result, optimize
 from pypto_eqsat.numbers import cycles
@@ -38,7 +38,8 @@ PREPARED = {
     BATCH_LOOPS: "products of large batches are loops over their pages, so that the program does not grow with the batch",
     IN_L1: "loads that name no memory and feed products only go to L1, from where the matrix unit is fed",
     PAGE_LOOPS: "the loop runs once for every group of pages of an accumulator, since L0C cannot hold all of them",
-    ROW_BANDS: "windows of rows of an accumulator are tiles of their own, since they cannot be packed",
+    BANDS: "windows of an accumulator are tiles of their own, since they cannot be packed",
+    COLUMN_BLOCKS: "products onto windows of rows are written a column of blocks at a time, since the windows are neither pages nor tiles",
 }
 
 

@@ -104,16 +104,16 @@ class Rebuilder:
             case For(var=var, carries=carries, results=results):
                 start, stop, step = self.expr(s.start), self.expr(s.stop), self.expr(s.step)
                 held = self.carries(carries)
-                body, after = self.block(s.body), tuple(map(self.var, results))
+                body, after = self.block(s.body), self.results(results)
                 s = changed(s, var=self.var(var), start=start, stop=stop, step=step)
                 return changed(s, carries=held, body=body, results=after, attrs=self.keywords(s.attrs))
             case While(cond=cond, carries=carries, results=results):
                 held = self.carries(carries)
-                return changed(s, cond=self.expr(cond), carries=held, body=self.block(s.body), results=tuple(map(self.var, results)))
+                return changed(s, cond=self.expr(cond), carries=held, body=self.block(s.body), results=self.results(results))
             case If(cond=cond, orelse=orelse, results=results):
                 then = self.block(s.then)
                 other = None if orelse is None else self.block(orelse)
-                return changed(s, cond=self.expr(cond), then=then, orelse=other, results=tuple(map(self.var, results)))
+                return changed(s, cond=self.expr(cond), then=then, orelse=other, results=self.results(results))
             case Scope(var=bound, attrs=attrs):
                 lane = self.var(bound) if bound is not None else None
                 return changed(s, var=lane, attrs=self.keywords(attrs), body=self.block(s.body))
@@ -121,3 +121,7 @@ class Rebuilder:
 
     def carries(self, carries: tuple[Carry, ...]) -> tuple[Carry, ...]:
         return tuple(changed(c, var=self.var(c.var), init=self.expr(c.init)) for c in carries)
+
+    def results(self, results: tuple[Var, ...]) -> tuple[Var, ...]:
+        """What a loop or a branch gives."""
+        return tuple(map(self.var, results))

@@ -22,8 +22,12 @@ from pypto_ir.verify import verify_program
 FP16 = DType.FP16
 
 
+def assigns(function: Function, op: str) -> list[Assign]:
+    return [s for s in walk(function.body) if isinstance(s, Assign) and isinstance(s.value, Call) and s.value.op == op]
+
+
 def made(function: Function, op: str) -> list[Call]:
-    return [s.value for s in walk(function.body) if isinstance(s, Assign) and isinstance(s.value, Call) and s.value.op == op]
+    return [s.value for s in assigns(function, op)]  # type: ignore[misc]
 
 
 def assert_same(before: Function, after: Function) -> None:
@@ -132,15 +136,18 @@ def windows(
         ((64, 48), 32, None),
         ((96, 32), 48, None),
         ((64, 32), 16, lambda t: Binary("sub", Const(48), Binary("mul", t, Const(16)))),
+        ((48, 32), 8, None),
+        ((72, 32), 24, None),
     ],
 )
-def test_windows_of_rows_become_pages(shape: tuple[int, int], rows: int, at: Callable[[Var], Expr] | None) -> None:
+def test_windows_of_rows_become_pages_of_whole_blocks(shape: tuple[int, int], rows: int, at: Callable[[Var], Expr] | None) -> None:
     before = windows(shape, rows, at)
     lifted = lift_row_windows(before)
     assert not lifted.obstacles and lifted.given is before
     assert_same(before, lifted.function)
     (create,) = made(lifted.function, "tile.create")
-    assert [e.value for e in create.args[0].items] == [shape[0] // rows, rows, shape[1]]  # type: ignore[union-attr]
+    assert [e.value for e in create.args[0].items] == [shape[0] // rows, -(-rows // 16) * 16, shape[1]]  # type: ignore[union-attr]
+    assert all(d.code == "V306" for d in verify_program(program(lifted.function)))
 
 
 def test_a_moved_accumulator_moves_page_by_page() -> None:
@@ -151,29 +158,54 @@ def test_a_moved_accumulator_moves_page_by_page() -> None:
     assert len(move.args[0].type.shape) == 3  # type: ignore[union-attr]
 
 
+def used(op: str) -> Function:
+    """An accumulator with a window of rows that an op reads as a whole."""
+    b = Build()
+    acc = b.let("acc", "tile.create", (32, 32), dtype="FP32", target_memory="Acc")
+    cut = b.let("cut", "tile.slice", acc, (16, 32), (0, 0))
+    part = b.let("part", "tile.matmul_acc", cut, matrix(b, "x", (16, 16), FP16), matrix(b, "y", (16, 32), FP16), True)
+    b.out(b.let("e", op, b.let("more", "tile.assemble", acc, part, (0, 0))))
+    return b.function()
+
+
+def eighths(t: Var) -> Expr:
+    return Binary("mul", t, Const(8))
+
+
+@pytest.mark.parametrize(
+    ("function", "widths"),
+    [
+        (lambda: windows(last=32), [16, 16] * 2),
+        (lambda: windows(shape=(64, 40)), [16, 16, 8]),
+        (lambda: windows(at=eighths), [16, 16]),
+        (lambda: windows(shape=(72, 32)), [16, 16]),
+        (lambda: used("tile.exp"), [16, 16]),
+        (lambda: banded((48, 32), [(0, 32), (16, 32)]), [16, 16] * 2),
+        (lambda: banded((48, 32), [(0, 16), (8, 16)]), [16, 16] * 2),
+    ],
+)
+def test_windows_that_are_neither_pages_nor_tiles_are_written_by_columns_of_blocks(
+    function: Callable[[], Function], widths: list[int]
+) -> None:
+    before = function()
+    lifted = lift_row_windows(before)
+    assert lifted.blocks and not lifted.pages and not lifted.bands and not lifted.obstacles
+    assert_same(before, lifted.function)
+    assert [sizes(c.args[0].type)[1] for c in made(lifted.function, "tile.matmul_acc")] == widths
+
+
 @pytest.mark.parametrize(
     ("given", "reason"),
     [
-        ({"last": 32}, "different heights (16 and 32 rows)"),
-        ({"shape": (64, 24)}, "column extent 24"),
-        ({"shape": (48, 32), "rows": 24}, "row extent 24"),
-        ({"at": lambda t: Binary("mul", t, Const(8))}, "the row offset of this window is"),
-        ({"use": "tile.exp"}, "reads or writes it as one flat tile"),
+        ({"rows": 8, "last": 16}, "different heights (8 and 16 rows)"),
+        ({"shape": (64, 24), "rows": 8}, "column extent 24"),
+        ({"rows": 8, "use": "tile.move"}, "row extent 8 of its windows is no multiple of 16, and tile.move takes all of its rows"),
+        ({"rows": 8, "at": lambda t: Binary("mul", t, Const(4))}, "the row offset of this window is"),
     ],
 )
-def test_what_keeps_windows_from_being_pages_is_said(given: dict[str, object], reason: str) -> None:
-    use = given.pop("use", "")
-    if use:
-        b = Build()
-        acc = b.let("acc", "tile.create", (32, 32), dtype="FP32", target_memory="Acc")
-        cut = b.let("cut", "tile.slice", acc, (16, 32), (0, 0))
-        part = b.let("part", "tile.matmul_acc", cut, matrix(b, "x", (16, 16), FP16), matrix(b, "y", (16, 32), FP16), True)
-        b.out(b.let("e", str(use), b.let("more", "tile.assemble", acc, part, (0, 0))))
-        function = b.function()
-    else:
-        function = windows(**given)  # type: ignore[arg-type]
-    (obstacle,) = lift_row_windows(function).obstacles
-    assert reason in obstacle.reason
+def test_what_keeps_windows_of_half_blocks_from_being_pages_is_said(given: dict[str, Any], reason: str) -> None:
+    (obstacle,) = lift_row_windows(windows(**given)).obstacles
+    assert reason in obstacle.reason and "it has 8 rows, and what it leaves of its last blocks" in obstacle.reason
 
 
 def test_windows_that_the_cube_unit_can_address_stay() -> None:
@@ -254,17 +286,33 @@ def test_windows_that_are_no_pages_become_tiles_of_their_own(given: dict[str, An
     assert_same(before, lifted.function)
     assert not [d for d in verify_program(program(lifted.function)) if d.code == "V302"]
     op = "tile.matmul" if given.get("product") else "tile.create"
-    first = [s for s in walk(lifted.function.body) if isinstance(s, Assign) and isinstance(s.value, Call) and s.value.op == op]
-    assert [sizes(s.target.type)[0] for s in first] == heights  # type: ignore[arg-type]
+    assert [sizes(s.target.type)[0] for s in assigns(lifted.function, op)] == heights  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize(
-    ("windows", "reason"),
-    [
-        ([(0, 32), (16, 32)], "its rows 0 to 32 overlap other windows in part"),
-        ([(0, 16), (8, 16)], "its rows 0 to 16 overlap other windows in part"),
-    ],
-)
-def test_windows_that_overlap_in_part_are_neither(windows: list[tuple[int, int]], reason: str) -> None:
-    (obstacle,) = lift_row_windows(banded((48, 32), windows)).obstacles
-    assert reason in obstacle.reason
+def columns_from(column: int, width: int, product: bool = False) -> Function:
+    """Products onto `width` columns of an accumulator [32, 64], one row window and one of full height."""
+    b = Build()
+    acc = b.let("acc0", "tile.create", (32, 64), dtype="FP32", target_memory="Acc")
+    if product:
+        acc = b.let("p", "tile.matmul_acc", acc, matrix(b, "x", (32, 16), FP16), matrix(b, "y", (16, 64), FP16), True)
+    for i, (row, rows) in enumerate([(0, 32), (16, 16)]):
+        x, y = matrix(b, f"x{i}", (rows, 16), FP16), matrix(b, f"y{i}", (16, width), FP16)
+        window = b.let(f"w{i}", "tile.slice", acc, (rows, width), (row, column))
+        part = b.let(f"m{i}", "tile.matmul_acc", window, x, y, not product)
+        acc = b.let(f"s{i}", "tile.assemble", acc, part, (row, column))
+    b.out(acc)
+    return b.function()
+
+
+@pytest.mark.parametrize(("column", "width", "widths"), [(24, 32, [24, 32, 8]), (8, 56, [8, 56]), (8, 32, [8, 32, 24])])
+def test_columns_that_begin_inside_a_block_are_tiles_of_their_own(column: int, width: int, widths: list[int]) -> None:
+    before = columns_from(column, width)
+    lifted = lift_row_windows(before)
+    assert lifted.bands and not lifted.obstacles
+    assert_same(before, lifted.function)
+    assert [sizes(s.target.type)[1] for s in assigns(lifted.function, "tile.create")] == widths  # type: ignore[arg-type]
+
+
+def test_columns_stay_together_where_one_product_writes_them_all() -> None:
+    lifted = lift_row_windows(columns_from(24, 32, product=True))
+    assert not lifted.bands and "begins at a column that is no multiple of 16" in lifted.obstacles[0].reason

@@ -14,8 +14,11 @@ from unittest.mock import patch
 
 import pytest
 
+import egraph_rules.bands
+import egraph_rules.column_blocks
 import egraph_rules.narrowed
 import egraph_rules.one_buffer
+import egraph_rules.row_pages
 import egraph_rules.row_windows
 import egraph_rules.values
 import egraph_rules.windows
@@ -30,12 +33,14 @@ from pypto_eqsat.driver import optimize
 from pypto_ir.json_writer import write_program
 from pypto_ir.ops.registry import OpError
 from pypto_ir.stmt import Function, Program
+from tests.acc_programs import Window, drained, windowed
 from tests.carried_programs import split_k
 from tests.changed_code import change
 from tests.generators import Failure, check_accumulators
 from tests.helpers import Dim, Json, give, incore, let, load, loop, out, ret, scalar, store, tensor
 
 NARROW, BUFFER, ROWS = egraph_rules.narrowed, egraph_rules.one_buffer, egraph_rules.row_windows
+PAGED, BANDS, BLOCKS = egraph_rules.row_pages, egraph_rules.bands, egraph_rules.column_blocks
 VALUES, WINDOWS = egraph_rules.values, egraph_rules.windows
 EMIT, MACHINE = extract.elaborate, extract.machine
 
@@ -93,15 +98,24 @@ def rows(
     trips: int = 2,
     more: tuple[tuple[int, Dim], ...] = (),
     drain: int | None = None,
+    wide: int | None = None,
+    use: str = "",
+    cut: bool = False,
 ) -> Program:
     """A loop over t of products onto windows of `height` rows, then windows of other heights at other rows; stored as a whole, or the
-    first `drain` rows of it."""
+    first `drain` rows of it, or what `use` makes of it. Right factors are valid in `wide` columns, left ones are `cut` from larger
+    tiles."""
     n = shape[1]
+
+    def left(i: str, high: int) -> list[Json]:
+        if not cut:
+            return [load(f"a{i}", "x", [0, 0], [high, 16], memory="Mat")]
+        return [load(f"l{i}", "x", [0, 0], [32, 16], memory="Mat"), let(f"a{i}", "tile.slice", f"l{i}", [high, 16], [0, 0])]
 
     def step(i: str, acc: str, high: int, row: Dim) -> list[Json]:
         return [
-            load(f"a{i}", "x", [0, 0], [high, 16], memory="Mat"),
-            load(f"b{i}", "y", [0, 0], [16, n], memory="Mat"),
+            *left(i, high),
+            load(f"b{i}", "y", [0, 0], [16, n], [16, wide or n], memory="Mat"),
             let(f"w{i}", "tile.slice", acc, [high, n], [row, 0]),
             let(f"m{i}", "tile.matmul_acc", f"w{i}", f"a{i}", f"b{i}", {"const": True, "dtype": "BOOL"}),
             let(f"s{i}", "tile.assemble", acc, f"m{i}", [row, 0]),
@@ -116,6 +130,9 @@ def rows(
     if drain is not None:
         body += [let("d", "tile.slice", last, [drain, n], [0, 0])]
         last = "d"
+    if use:
+        body += [let("v", use, last, target_memory="Vec")]
+        last = "v"
     params = [tensor("x", 64, 16, dtype="FP16"), tensor("y", 16, n, dtype="FP16"), scalar("q", range=(0, 48))]
     return incore([*params, out("out", *shape)], [*body, store("o", last, [0, 0], "out"), ret("o")])
 
@@ -160,6 +177,11 @@ def few(*valid: Any, shape: tuple[int, int] = (64, 64), cut: bool = False) -> Pr
     return incore([*params, out("out", *shape)], [*body, store("o", last, [0, 0], "out"), ret("o")])
 
 
+def beside(*windows: Window, shape: tuple[int, int] = (64, 64)) -> Program:
+    """Products onto windows of one accumulator, at rows or columns `n` from 0 to 16."""
+    return windowed(shape, windows, scalars=[scalar("n", range=(0, 16))])
+
+
 PROGRAMS: dict[str, Callable[[], Program]] = {
     "whole blocks": lambda: batch(16, 64),
     "tall pages": lambda: batch(48, 32),
@@ -192,6 +214,17 @@ PROGRAMS: dict[str, Callable[[], Program]] = {
     "uneven rows": lambda: rows((40, 32), 16),
     "narrow windows": lambda: rows((32, 16), 16),
     "wider windows": lambda: rows((32, 32), 16),
+    "half rows of larger tiles": lambda: rows((32, 64), 8, "8 * t", cut=True),
+    "half rows moved": lambda: rows((32, 64), 8, "8 * t", use="tile.move"),
+    "quarter known half rows": lambda: rows((32, 64), 8, "4 * t"),
+    "columns cut": lambda: rows((64, 32), 16, "q", wide=20),
+    "overlapping rows": lambda: beside(Window(0, 0, 32, 64), Window(16, 0, 32, 64)),
+    "overlapping columns": lambda: beside(Window("n", 8, 16, 24), Window("n", 16, 16, 24)),
+    "columns of half blocks": lambda: beside(Window("n", 0, 16, 24)),
+    "columns inside a block": lambda: beside(Window(0, 24, 64, 32)),
+    "columns in a block": lambda: beside(Window(0, 24, 64, 8)),
+    "rows of two bands": lambda: beside(Window(0, 0, 16, 64), Window(16, 0, 32, 64)),
+    "rows drained one by one": lambda: drained((64, 64), [Window(0, 0, 16, 64), Window(16, 0, 32, 64)]),
     "started": lambda: started(),
     "added first": lambda: started(reverse=True),
     "read again": lambda: started(read=True),
@@ -270,9 +303,30 @@ MUTANTS: dict[str, tuple[ModuleType, str, str, str]] = {
         "whole blocks",
     ),
     # windows of rows
-    "blocks of 8 rows": (ROWS, "if rows % BOX:", "if rows % 8:", "half row windows"),
+    "blocks of 8 rows": (ROWS, "if rows % BOX == 0:", "if rows % 8 == 0:", "half row windows"),
     "windows may divide the rows unevenly": (ROWS, "if t.static_shape[0] % rows:", "if False:", "uneven rows"),
-    "rows of a window are not asked for": (ROWS, "if rows % BOX:", "if False:", "half row windows"),
+    "rows of a window are not asked for": (ROWS, "if rows % BOX == 0:", "if True:", "half row windows"),
+    "pages lie as high as they are": (ROWS, "Pages(rows, whole_blocks(rows))", "Pages(rows, rows)", "half row windows"),
+    "parts of larger tiles have more rows": (
+        ROWS,
+        'if made.op == "tile.load" and len(made.args) == 4:',
+        "if made.op:",
+        "half rows of larger tiles",
+    ),
+    "pages of few rows are moved as one tile": (ROWS, 'or s.value.op == "tile.move"', "", "half rows moved"),
+    "a raised factor is valid in all rows": (
+        PAGED,
+        "MakeTuple((pitch, columns)), valid)",
+        "MakeTuple((pitch, columns)), MakeTuple((pitch, columns)))",
+        "half row windows",
+    ),
+    "a page is stored where the one before lies": (PAGED, "plus(row, start), column", "row, column", "half row windows"),
+    "all rows of a page are stored": (
+        PAGED,
+        "MakeTuple((index(pages.rows), high",
+        "MakeTuple((index(pages.pitch), high",
+        "half row windows",
+    ),
     "columns of an accumulator are not asked for": (ROWS, "if t.static_shape[1] % BOX:", "if False:", "half wide row windows"),
     "columns are asked of the rows": (ROWS, "if t.static_shape[1] % BOX:", "if t.static_shape[0] % BOX:", "half wide row windows"),
     "alignment is forgotten": (ROWS, "None if fact.is_multiple_of(rows) else", "None if True else", "half known rows"),
@@ -294,13 +348,49 @@ MUTANTS: dict[str, tuple[ModuleType, str, str, str]] = {
     ),
     "full height is asked of columns": (ROWS, "rows == parent.static_shape[0]", "rows == parent.static_shape[1]", "row windows"),
     "pages are as many as columns": (
-        ROWS,
-        "dims(t.static_shape[0] // rows, rows, t.static_shape[1])",
-        "dims(t.static_shape[1] // rows, rows, t.static_shape[0])",
+        PAGED,
+        "dims(rows // pages.rows, pages.pitch, columns)",
+        "dims(columns // pages.rows, pages.pitch, rows)",
         "row windows",
     ),
-    "a page is one too far": (ROWS, "return index(value // rows)", "return index(value // rows - 1)", "constant row window"),
-    "a page is not divided for": (ROWS, 'normalize(Binary("floordiv", offset, Const(rows)))', "offset", "row windows"),
+    "a page is one too far": (PAGED, "return index(value // rows)", "return index(value // rows - 1)", "constant row window"),
+    "a page is not divided for": (PAGED, 'normalize(Binary("floordiv", offset, Const(rows)))', "offset", "row windows"),
+    # windows as tiles of their own
+    "columns at 8 begin a block": (ROWS, "column % BOX != 0 and", "column % 8 != 0 and", "columns inside a block"),
+    "columns of one block are tiles of their own": (
+        ROWS,
+        "column % BOX != 0 and column // BOX != (column + cols - 1) // BOX",
+        "column % BOX != 0",
+        "columns in a block",
+    ),
+    "bands may overlap": (BANDS, "or bounds.index(end) != bounds.index(start) + 1", "", "overlapping rows"),
+    "a band is stored where the one before lies": (BANDS, "(plus(row, start), column) if", "(row, column) if", "rows of two bands"),
+    "columns are stored below": (
+        BANDS,
+        "if axis == ROWS else (row, plus(column, start))",
+        "if True else (row, column)",
+        "columns inside a block",
+    ),
+    "a window of a band counts from the first": (
+        BANDS,
+        "plan.moved(at, start - plan.bounds[band])",
+        "plan.moved(at, start)",
+        "rows drained one by one",
+    ),
+    # columns of blocks
+    "blocks begin at 8": (BLOCKS, "column % BOX:", "column % 8:", "overlapping columns"),
+    "blocks may end inside": (BLOCKS, "if columns % BOX and column + columns != whole:", "if False:", "columns of half blocks"),
+    "blocks may end at 8": (BLOCKS, "if columns % BOX and", "if columns % 8 and", "columns of half blocks"),
+    "products of 8 rows keep the rest": (BLOCKS, "rows % BOX:", "rows % 8:", "quarter known half rows"),
+    "factors may be valid in part": (BLOCKS, "or not same_dims(right.valid, right.shape)", "", "columns cut"),
+    "every block takes the first columns": (BLOCKS, "MakeTuple(dims(0, start))", "MakeTuple(dims(0, 0))", "unknown rows"),
+    "every block is the first": (BLOCKS, "plus(column, start)", "column", "unknown rows"),
+    "blocks are cut from an older version": (
+        BLOCKS,
+        'parent = made(parent.name if start else s.target.name, "blocks"',
+        'made(parent.name if start else s.target.name, "blocks"',
+        "unknown rows",
+    ),
     # one buffer
     "a product adds to what the buffer held": (BUFFER, "args=(acc, *call.args, TRUE)", "args=(acc, *call.args)", "started"),
     "the predicate is turned around": (BUFFER, 'return Unary("not", cond) if', "return cond if", "added first"),

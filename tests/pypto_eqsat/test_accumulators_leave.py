@@ -17,9 +17,9 @@ from pypto_ir.json_writer import write_program
 from tests.acc_programs import Window, drained, windowed
 from tests.helpers import incore, let, load, out, ret, store, tensor
 
-#: full height and side by side; and a window that begins in the middle of a block
+#: full height and side by side; and windows that begin in the middle of a block and overlap
 BESIDE = windowed((32, 64), [Window(0, 0, 32, 32), Window(0, 32, 32, 32)])
-ASKEW = windowed((32, 64), [Window(0, 8, 32, 32)])
+ASKEW = windowed((32, 64), [Window(0, 8, 32, 32), Window(0, 24, 32, 32)])
 #: pages of 8 rows in one block of 16
 TIGHT = windowed((16, 16), [Window(0, 0, 8, 16), Window(8, 0, 8, 16)])
 
