@@ -36,8 +36,8 @@ def unblocked(call: Call, column: int | None, whole: int | None) -> str | None:
     None."""
     if call.op != "tile.matmul_acc":
         return f"{call.op} has no form for a part of its columns"
-    left, right = (e.type if isinstance(e, Var) else None for e in call.args[1:3])
-    assert isinstance(left, TileType) and isinstance(right, TileType)
+    right = call.args[2].type if isinstance(call.args[2], Var) else None
+    assert isinstance(right, TileType)
     if right.static_shape is None or not same_dims(right.valid, right.shape):
         return "its right factor is valid in part"
     if column is None or column % BOX:
@@ -45,11 +45,18 @@ def unblocked(call: Call, column: int | None, whole: int | None) -> str | None:
     columns = right.static_shape[1]
     if columns % BOX and column + columns != whole:
         return f"its {columns} columns end inside a block that goes on"
-    rows = const_int(left.valid[0])
-    if rows is None or rows % BOX:
-        said = "a number of rows that is known at run time only" if rows is None else f"{rows} rows"
-        return f"it has {said}, and what it leaves of its last blocks of {BOX} rows is not documented"
     return None
+
+
+def open_rows(call: Call) -> str | None:
+    """Why a product may change rows beside its own, or None."""
+    left = call.args[1].type if isinstance(call.args[1], Var) else None
+    assert isinstance(left, TileType)
+    rows = const_int(left.valid[0])
+    if rows is not None and rows % BOX == 0:
+        return None
+    said = "a number of rows that is known at run time only" if rows is None else f"{rows} rows"
+    return f"it has {said}, and what it leaves of its last blocks of {BOX} rows is not documented"
 
 
 class _Blocks(ChainRebuilder):

@@ -11,16 +11,17 @@ accumulator.narrowed: where x is valid in v rows of 64, the columns of blocks th
 Who takes the accumulator for 64 rows reads every column of blocks but the first at another place (`spec/flatten.md` 11). The two columns
 above compute the same where every product of the accumulator has v rows, it begins as a create, and v is known before its first use:
 rows from v on are never defined then, and nobody may miss them. A product of 64 rows before the others would define them; a v that is
-computed inside the loop has no name where the accumulator begins. Such accumulators stay as they are, and V304 says why they cannot.
+computed inside the loop has no name where the accumulator begins. Products onto such accumulators are written a column of blocks at a time
+(`column_blocks`), which has no pitch; where they cannot be, V304 says why.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from egraph_rules.chains import Chains, chains, in_acc
+from egraph_rules.column_blocks import by_column_blocks, unblocked
 from pypto_ir.expr import Expr, MakeTuple, Var, const_int, index, variables
 from pypto_ir.linear import provably_equal
 from pypto_ir.names import names_of
@@ -29,7 +30,7 @@ from pypto_ir.ops.registry import OpError, find_op, type_of
 from pypto_ir.ops.rules import infer_call
 from pypto_ir.rebuilding import Rebuilder, changed, same
 from pypto_ir.stmt import Assign, Block, Call, Eval, For, Function, Return, Stmt, Value, While, Yield, definitions, tuple_items, uses, walk
-from pypto_ir.types import Dims, TileType, Type, same_dims
+from pypto_ir.types import Compact, Dims, TileType, Type, same_dims
 from pypto_ir.verify.acc_places import BLOCK, whole_blocks
 
 
@@ -39,12 +40,21 @@ class Declined(Exception):
 
 def narrow_accumulators(function: Function) -> Function:
     """The function with every accumulator of partly valid products declared by their rows; the same object where there is none."""
-    narrow = [p.target.name for p in _products(function) if p.narrow and _wide(p.target)]
+    narrow = {p.target.name: p for p in _products(function) if p.narrow and _wide(p.target) and not p.declared}
     found = chains(function) if narrow else Chains()
-    for name in dict.fromkeys(map(found.of, narrow)):
-        with suppress(Declined, OpError):
-            function = _Narrowing(function, found, name).function(function)
+    for chain in dict.fromkeys(map(found.of, narrow)):
+        try:
+            function = _Narrowing(function, found, chain).function(function)
+        except (Declined, OpError):
+            function = _by_blocks(function, [p for name, p in narrow.items() if found.of(name) == chain])
     return function
+
+
+def _by_blocks(function: Function, products: list[_Product]) -> Function:
+    """The function with narrow products of one accumulator written a column of blocks at a time, where all of them can be."""
+    if any(unblocked(p.call, 0, const_int(p.columns)) for p in products):
+        return function
+    return by_column_blocks(function, {p.target.name for p in products})
 
 
 def partly_written(function: Function) -> frozenset[str]:
@@ -72,9 +82,10 @@ def same_pitch(t: TileType, rows: Expr | None = None) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class _Product:
-    """A product into `target` of the valid `rows` of its left and `columns` of its right factor."""
+    """A product `call` into `target` of the valid `rows` of its left and `columns` of its right factor."""
 
     target: Var
+    call: Call
     rows: Expr
     columns: Expr
 
@@ -82,6 +93,13 @@ class _Product:
     def narrow(self) -> bool:
         assert isinstance(self.target.type, TileType)
         return not same_pitch(self.target.type, self.rows)
+
+    @property
+    def declared(self) -> bool:
+        """True where the accumulator is compact and has its rows."""
+        t = self.target.type
+        assert isinstance(t, TileType)
+        return t.effective_view.compact is Compact.NORMAL and provably_equal(t.valid[-2], self.rows)
 
 
 def _products(function: Function) -> Iterator[_Product]:
@@ -91,7 +109,7 @@ def _products(function: Function) -> Iterator[_Product]:
             if positions is not None:
                 left, right = (type_of(s.value.args[i]) for i in positions)
                 assert isinstance(left, TileType) and isinstance(right, TileType)
-                yield _Product(s.target, left.valid[-2], right.valid[-1])
+                yield _Product(s.target, s.value, left.valid[-2], right.valid[-1])
 
 
 def _multiplies(call: Call) -> tuple[int, int] | None:

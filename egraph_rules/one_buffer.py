@@ -5,18 +5,24 @@
 
 A product writes a new accumulator; one that starts at zero in a given accumulator computes the same (`spec/flatten.md` E8). In the arm
 that does not accumulate, the content of the other arm's accumulator is dead, so the product may as well be written there: no copy is
-needed where the arms meet, and L0C holds one tile where it held two. Arms that differ in nothing else are one op with a predicate.
+needed where the arms meet, and L0C holds one tile where it held two. Arms that differ in nothing else are one op with a predicate. A
+product of some rows only, that a next trip takes for an accumulator of all rows, leaves the others undefined: they may keep what they hold.
 """
 
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import replace
+from typing import TypeVar
 
-from egraph_rules.chains import accumulates, in_acc
+from egraph_rules.chains import accumulates, handed, in_acc
 from pypto_ir.expr import Expr, Unary, Var
 from pypto_ir.ops.registry import find_op
 from pypto_ir.stmt import TRUE, Assign, Block, Call, For, Function, If, Scope, Stmt, While, Yield, definitions, terminator, uses, walk
+from pypto_ir.types import TileType, Type
+
+E = TypeVar("E", bound=Expr)
 
 #: a product -> the op that adds it to operand 0
 _INTO = {"tile.matmul": "tile.matmul_acc", "tile.batch_matmul": "tile.batch_matmul_acc"}
@@ -26,14 +32,29 @@ def one_buffer(function: Function) -> Function:
     """The function with products written into the accumulator that the other arm adds to, where its content is dead."""
     if not any(isinstance(s, If) and any(map(in_acc, s.results)) for s in walk(function.body)):
         return function
-    work = _Work(Counter(v.name for s in walk(function.body) for v in uses(s)))
+    work = _Work(function)
     body = work.block(function.body, frozenset(p.var.name for p in function.params))
     return replace(function, body=body) if work.changed else function
 
 
+def _handed_on(function: Function) -> Iterator[tuple[str, Type]]:
+    """Results that a loop hands on to its next trip, with the types that they have there."""
+    for s in walk(function.body):
+        if isinstance(s, For | While):
+            for carry, (_, *yielded) in handed(s):
+                for e in yielded[:1]:
+                    if isinstance(e, Var):
+                        yield e.name, carry.type
+
+
 class _Work:
-    def __init__(self, readers: Counter[str]) -> None:
-        self.readers = readers
+    """`readers` counts the uses of names, `handed_on` are the types under which a next trip gets them, `retyped` those of results that are
+    accumulators of all rows now."""
+
+    def __init__(self, function: Function) -> None:
+        self.readers = Counter(v.name for s in walk(function.body) for v in uses(s))
+        self.handed_on = {name: t for name, t in _handed_on(function) if self.readers[name] == 1}
+        self.retyped: dict[str, Type] = {}
         self.changed = False
 
     def block(self, statements: Block, fresh: frozenset[str]) -> Block:
@@ -47,6 +68,8 @@ class _Work:
                     s = replace(s, body=self.block(body, fresh))
                 case If():
                     s = self.branch(s, fresh)
+                case Yield(values=values):
+                    s = replace(s, values=tuple(map(self.as_is, values)))
             result.append(s)
             fresh |= {v.name for v in definitions(s)}
         return tuple(result)
@@ -61,25 +84,43 @@ class _Work:
             if in_acc(result):
                 then, orelse = s.then, s.orelse
                 assert orelse is not None
-                written = self.into(then, orelse, i, fresh), self.into(orelse, then, i, fresh)
+                t = self.handed_on.get(result.name, result.type)
+                written = self.into(then, orelse, i, fresh, t), self.into(orelse, then, i, fresh, t)
                 s = replace(s, then=written[0] or then, orelse=written[1] or orelse)
-        return _merged(s)
+                if any(written) and t != result.type:
+                    self.retyped[result.name] = t
+        return _merged(replace(s, results=tuple(self.as_is(v) for v in s.results)))
 
-    def into(self, arm: Block, other: Block, i: int, fresh: frozenset[str]) -> Block | None:
-        """An arm whose product is written into the accumulator that the other arm adds to; None where it cannot be."""
+    def as_is(self, e: E) -> E:
+        """A result under its type by now."""
+        return Var(e.name, self.retyped[e.name]) if isinstance(e, Var) and e.name in self.retyped else e  # type: ignore[return-value]
+
+    def into(self, arm: Block, other: Block, i: int, fresh: frozenset[str], t: Type) -> Block | None:
+        """An arm whose product is written into the accumulator of type `t` that the other arm adds to; None where it cannot be."""
         product, call = _yielded(arm, i)
         added, adding = _yielded(other, i)
         if product is None or added is None or call.op not in _INTO or not accumulates(adding):
             return None
         acc = adding.args[0]
-        if not isinstance(acc, Var) or not acc.type == product.target.type == added.target.type:
+        if not isinstance(acc, Var) or not acc.type == added.target.type == t or not _same_tile(product.target.type, t):
             return None
         # the accumulator must be of this trip, and nobody else may read it
         if acc.name not in fresh or self.readers[acc.name] != 1 or self.readers[product.target.name] != 1:
             return None
         self.changed = True
-        first = replace(product, value=replace(call, op=_INTO[call.op], args=(acc, *call.args, TRUE)))
-        return tuple(first if t is product else t for t in arm)
+        if product.target.type != t:
+            self.retyped[product.target.name] = t
+        into = replace(call, op=_INTO[call.op], args=(acc, *call.args, TRUE))
+        return tuple(
+            replace(product, targets=(self.as_is(product.target),), value=into) if s is product
+            else replace(s, values=tuple(map(self.as_is, s.values))) if isinstance(s, Yield) else s
+            for s in arm
+        )  # fmt: skip
+
+
+def _same_tile(a: Type, b: Type) -> bool:
+    """True for tiles that differ in what is valid of them at most."""
+    return isinstance(a, TileType) and isinstance(b, TileType) and (a.shape, a.dtype, a.memory) == (b.shape, b.dtype, b.memory)
 
 
 def _yielded(arm: Block, i: int) -> tuple[Assign | None, Call]:

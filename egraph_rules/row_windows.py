@@ -19,7 +19,7 @@ from dataclasses import dataclass, field, replace
 
 from egraph_rules.bands import BOX, COLUMNS, ROWS, Bands, bands, only_stored, split_bands
 from egraph_rules.chains import Chains, accumulates, chains, handed, in_acc
-from egraph_rules.column_blocks import by_column_blocks, unblocked
+from egraph_rules.column_blocks import by_column_blocks, open_rows, unblocked
 from egraph_rules.index_facts import IndexFacts
 from egraph_rules.row_pages import BATCHED, Pages, Plan, as_pages, left_factor
 from pypto_ir.expr import Expr, Var, const_int
@@ -122,7 +122,7 @@ def _lift(result: Lifted) -> None:
             plan = plan.joined(pages)
             continue
         products = _products(function, found, chain)
-        why = next((reason for s, column in products if (reason := unblocked(s.value, column, _columns_of(members)))), None)  # type: ignore[arg-type]
+        why = next((reason for s, column in products if (reason := _unblocked(s, column, members))), None)
         if why is None:
             blocked |= {s.target.name for s, _ in products}
             continue
@@ -332,10 +332,11 @@ def _use(function: str, s: Stmt, members: set[str], rows: int, facts: IndexFacts
     return "it is handed to something that reads it as one flat tile"
 
 
-def _columns_of(members: list[Var]) -> int | None:
-    t = members[0].type
-    assert isinstance(t, TileType)
-    return const_int(t.shape[-1])
+def _unblocked(s: Assign, column: int | None, members: list[Var]) -> str | None:
+    """Why a product onto a window from `column` on is not written by columns of blocks, or None."""
+    call, t = s.value, members[0].type
+    assert isinstance(call, Call) and isinstance(t, TileType)
+    return unblocked(call, column, const_int(t.shape[-1])) or open_rows(call)
 
 
 def _rows(s: Assign) -> int:

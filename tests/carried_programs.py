@@ -10,9 +10,16 @@ from tests.helpers import Json, give, incore, let, load, loop, main, out, ret, s
 
 
 def split_k(
-    shape: list[int], valid: Any = "v", *, memory: str = "Acc", alias: bool = False, again: bool = False, inside: bool = False
+    shape: list[int],
+    valid: Any = "v",
+    *,
+    memory: str = "Acc",
+    alias: bool = False,
+    again: bool = False,
+    inside: bool = False,
+    read: bool = False,
 ) -> Program:
-    """A K loop over products of `valid` rows: the first step multiplies, every other one adds."""
+    """A K loop over products of `valid` rows: the first step multiplies, every other one adds; what a step gives is `read` too."""
     rows, cols = shape[-2:]
     lead = shape[:-2]
     batched = "batch_" if lead else ""
@@ -31,6 +38,7 @@ def split_k(
                 "else": [let(f"q{i}", f"tile.{batched}matmul_acc", acc, f"a{i}", f"b{i}"), give(f"q{i}")],
                 "results": [result],
             },
+            *([{"op": "tile.store", "args": [result, [0] * len(shape), "out_0"]}] if read else []),
         ]
 
     body: list[Json] = [start, *([{"let": "z2", "expr": "z"}] if alias else [])]

@@ -27,7 +27,6 @@ import extract.machine
 from egraph_rules import forms
 from egraph_rules.catalogue import rule
 from egraph_rules.engine import Engine, UnsoundRule, rule_text
-from egraph_rules.narrowed import narrow_accumulators
 from egraph_rules.one_buffer import one_buffer
 from pypto_eqsat.driver import optimize
 from pypto_ir.json_writer import write_program
@@ -202,6 +201,7 @@ PROGRAMS: dict[str, Callable[[], Program]] = {
     "several pitches": lambda: few("v", 64),
     "windows of few rows": lambda: few(20, cut=True),
     "inside": lambda: split_k([64, 256], inside=True),
+    "few rows read": lambda: split_k([64, 256], inside=True, read=True),
     "row windows": lambda: rows((32, 64), 16),
     "tall row windows": lambda: rows((96, 32), 48, "48 * t"),
     "constant row window": lambda: rows((48, 32), 16, more=((16, 32),)),
@@ -381,7 +381,7 @@ MUTANTS: dict[str, tuple[ModuleType, str, str, str]] = {
     "blocks begin at 8": (BLOCKS, "column % BOX:", "column % 8:", "overlapping columns"),
     "blocks may end inside": (BLOCKS, "if columns % BOX and column + columns != whole:", "if False:", "columns of half blocks"),
     "blocks may end at 8": (BLOCKS, "if columns % BOX and", "if columns % 8 and", "columns of half blocks"),
-    "products of 8 rows keep the rest": (BLOCKS, "rows % BOX:", "rows % 8:", "quarter known half rows"),
+    "products of 8 rows keep the rest": (BLOCKS, "rows % BOX == 0:", "rows % 8 == 0:", "quarter known half rows"),
     "factors may be valid in part": (BLOCKS, "or not same_dims(right.valid, right.shape)", "", "columns cut"),
     "every block takes the first columns": (BLOCKS, "MakeTuple(dims(0, start))", "MakeTuple(dims(0, 0))", "unknown rows"),
     "every block is the first": (BLOCKS, "plus(column, start)", "column", "unknown rows"),
@@ -404,6 +404,13 @@ MUTANTS: dict[str, tuple[ModuleType, str, str, str]] = {
         "few rows of many",
     ),
     "rows may be computed later": (NARROW, "        if late:", "        if False:", "inside"),
+    "products may have several pitches": (
+        NARROW,
+        "if not all(provably_equal(p.rows, first.rows) for p in products):",
+        "if False:",
+        "several pitches",
+    ),
+    "windows of few rows may be cut": (NARROW, 'if call.op == "tile.slice" and', 'if call.op == "none" and', "windows of few rows"),
     "pages of few rows stand side by side": (NARROW, "groups = {found.of(name) for name in narrow}", "groups = set()", "few rows"),
 }
 
@@ -423,21 +430,7 @@ ALONE: dict[str, tuple[ModuleType, str, str, Callable[[Function], Function], str
         one_buffer,
         "added to another",
     ),
-    "products may have several pitches": (
-        NARROW,
-        "if not all(provably_equal(p.rows, first.rows) for p in products):",
-        "if False:",
-        narrow_accumulators,
-        "several pitches",
-    ),
-    "windows of few rows may be cut": (
-        NARROW,
-        'if call.op == "tile.slice" and',
-        'if call.op == "none" and',
-        narrow_accumulators,
-        "windows of few rows",
-    ),
-    "rows may be computed inside": (NARROW, "        if late:", "        if False:", narrow_accumulators, "inside"),
+    "an accumulator of few rows may be read": (BUFFER, "if self.readers[name] == 1}", "}", one_buffer, "few rows read"),
 }
 
 #: label: the part of a rule, text in it, text in its place, the program that shows it
