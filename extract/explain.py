@@ -12,9 +12,11 @@ from egraph_rules import forms
 from egraph_rules.graph import Graph
 from extract.choice import Choice, carriers
 from pypto_ir.diagnostics import Diagnostic, Place, declare
+from pypto_ir.linear import provably_equal
 from pypto_ir.ops.registry import ShapeRule, dims_text, find_op, type_of
 from pypto_ir.stmt import Assign, Call, Stmt, tuple_items, uses, walk
-from pypto_ir.types import TileType
+from pypto_ir.text import expr_text
+from pypto_ir.types import Memory, TileType
 from pypto_ir.verify.places import statement_text
 
 declare(
@@ -38,16 +40,30 @@ def obstacles(graph: Graph, choice: Choice) -> list[Diagnostic]:
 
 
 def _blamed(graph: Graph, legal: Mapping[int, object], hoped: Mapping[int, object]) -> list[Diagnostic]:
-    """The stores without a form although what they store has one, and the values although all that they read has or may have one."""
+    """The stores without a form although what they store has one, and the values although all that they read has or may have one. A
+    store that asks for an accumulator under other pages is why that has no such form, not the op that made it."""
     found: list[Diagnostic] = []
-    for s in walk(graph.encoded.function.body):
+    blamed: set[str] = set()
+    for s in reversed([*walk(graph.encoded.function.body)]):
         number = graph.encoded.stores.get(id(s))
         if number is not None and graph.writes[number] not in legal:
-            if all(_formed(graph, legal, v.name) for v in uses(s)):
+            splits = _splits(graph, number)
+            if splits or all(_formed(graph, legal, v.name) for v in uses(s)):
                 found.append(_store(graph, number, s))
-        elif isinstance(s, Assign):
+                blamed |= {v.name for v in uses(s) if splits}
+        elif isinstance(s, Assign) and s.targets[0].name not in blamed:
             found.extend(_value(graph, hoped, s))
-    return found
+    return found[::-1]
+
+
+def _splits(graph: Graph, number: int) -> str | None:
+    """How the box of a store divides the pages of an accumulator otherwise, or None."""
+    entry = graph.tables.stores[number]
+    box = tuple_items(entry.call.args[3]) if len(entry.call.args) > 3 else None
+    rows = entry.tile.valid[-2]
+    if box is None or entry.tile.memory is not Memory.ACC or entry.tile.rank <= 2 or provably_equal(box[-2], rows):
+        return None
+    return f"a box {dims_text(box)} divides the {expr_text(rows)} rows of a page of an accumulator, which is drained a page at a time"
 
 
 def _read(graph: Graph, legal: Mapping[int, object]) -> list[Diagnostic]:
@@ -105,7 +121,7 @@ def _place(graph: Graph, s: Stmt) -> Place:
 def _store(graph: Graph, number: int, s: Stmt) -> Diagnostic:
     entry = graph.tables.stores[number]
     target = entry.call.args[2]
-    reason = entry.refusal or "the stored tile has no 2-D form"
+    reason = entry.refusal or _splits(graph, number) or "the stored tile has no 2-D form"
     return Diagnostic(
         "L103",
         f"{reason} (tile {dims_text(entry.tile.valid)} into {getattr(target, 'name', 'the tensor')})",

@@ -18,6 +18,7 @@ from extract.exact import realized
 from extract.plan import greedy_choices
 from extract.price import Price
 from extract.problem import Problem
+from extract.repair import linear
 from extract.verdict import Judge, Verdict
 from pypto_ir.diagnostics import Diagnostic, Place, Refused, declare
 from pypto_ir.stmt import Function, walk
@@ -160,11 +161,14 @@ class _Run:
         return Fitted(best.function, best.price, best.allocation, self.bound, self.limit, chosen, self.done, self.first)
 
     def faults(self) -> list[Diagnostic]:
-        """Why nothing fits: what is too large in the program that comes nearest, else what makes it no program."""
+        """Why nothing fits: what is too large in the program that comes nearest, else what makes it no program. A tile that the author
+        reads too late is named where he does, whatever was chosen, so that no limit decides who is blamed."""
         if self.nearest is not None:
             return self.nearest.faults
         if self.verdicts:
-            return self.verdicts[-1].faults
+            faults = self.verdicts[-1].faults
+            late = all(d.code == "V202" for d in faults)
+            return (linear(self.question.graph.encoded.function)[1] if late else []) or faults
         place = Place(function=self.question.graph.encoded.function.name)
         return [Diagnostic("L106", "no choice was found in the time that the solver had", place, "give it more time")]
 

@@ -14,8 +14,9 @@ from pypto_eqsat import driver
 from pypto_eqsat.driver import optimize
 from pypto_ir.diagnostics import Refused, Severity
 from pypto_ir.json_writer import write_program
+from pypto_ir.stmt import Program
 from tests.acc_programs import Window, drained, windowed
-from tests.helpers import incore, let, load, out, ret, store, tensor
+from tests.helpers import Json, give, incore, let, load, loop, out, ret, store, tensor
 
 #: full height and side by side; and windows that begin in the middle of a block and overlap
 BESIDE = windowed((32, 64), [Window(0, 0, 32, 32), Window(0, 32, 32, 32)])
@@ -87,3 +88,52 @@ def test_check_2d_warns_of_what_is_not_documented(tmp_path: Path) -> None:
     done = cli("check", "--2d", path)
     assert done.code == 0 and done.out.endswith("1 function, 2-D\n") and "warning[V303]" in done.err
     assert cli("check", path).err == ""
+
+
+# ---- who is blamed -----------------------------------------------------------------------------------------
+
+
+def batch(rows: int, *more: Json, last: str = "c", box: list[int] | None = None) -> Program:
+    """Two pages of a product, then what is done with them; `last` is stored, into `box`."""
+    page, target = [2, rows, 64], [4, 20, 64]
+    body = [
+        load("a", "x", [0, 0, 0], [2, rows, 16], memory="Mat"),
+        load("b", "y", [0, 0, 0], [2, 16, 64], memory="Mat"),
+        let("c", "tile.batch_matmul", "a", "b"),
+        *more,
+        store("o", last, [0, 0, 0], "out", *([box] if box else [])),
+        ret("o"),
+    ]
+    params = [tensor("x", 2, rows, 16, dtype="FP16"), tensor("y", 2, 16, 64, dtype="FP16"), out("out", *(target if box else page))]
+    return incore(params, body)
+
+
+@pytest.mark.parametrize(
+    ("program", "statement"),
+    [
+        (batch(24, let("d", "tile.slice", "c", [1, 24, 64], [1, 0, 0]), last="d", box=[2, 12, 64]), "o = tile.store"),
+        (batch(32, box=[4, 16, 64]), "o = tile.store"),
+        (batch(24, box=[4, 12, 64]), "o = tile.store"),
+    ],
+)
+def test_a_store_that_divides_the_pages_of_an_accumulator_is_blamed(program: Program, statement: str) -> None:
+    with pytest.raises(Refused) as caught:
+        optimize(program)
+    (found,) = caught.value.diagnostics
+    assert (found.code, found.place.statement) == ("L103", statement) and "divides the" in found.message
+
+
+def test_no_limit_decides_whom_is_blamed_for_an_accumulator_that_is_read_too_late() -> None:
+    carried = loop("k", [0, 3, 1], {"acc": "c"}, [let("p", "tile.batch_matmul_acc", "acc", "a", "b"), give("p")], ["r"])
+    twice = [let("m0", "tile.batch_matmul_acc", "r", "a", "b"), let("m1", "tile.batch_matmul_acc", "r", "a2", "b")]
+    twice.insert(0, load("a2", "x", [0, 0, 0], [2, 32, 16], [2, 32, 8], memory="Mat"))
+    moved = [let(f"u{i}", "tile.move", f"m{i}", target_memory="Vec") for i in range(2)]
+    program = batch(32, carried, *twice, *moved, let("e", "tile.add", "u0", "u1"), last="e")
+    found = set()
+    for seconds in (0.0, 0.01, 1.0):
+        with pytest.raises(Refused) as caught:
+            optimize(program, choice_seconds=seconds)
+        found.add(tuple((d.code, d.place.statement, d.message) for d in caught.value.diagnostics))
+    (diagnostics,) = found
+    assert [(code, statement) for code, statement, _ in diagnostics] == [("V202", f"m{i} = tile.batch_matmul_acc") for i in range(2)]
+    assert diagnostics[0][2].startswith("r is read after its buffer (c)")
