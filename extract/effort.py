@@ -46,6 +46,10 @@ class ChoiceLimits:
         clock = SLOWEST * self.seconds if self.clock is None else self.clock
         return max(0.0, self.begun + clock - time.monotonic())
 
+    def again(self, part: float) -> ChoiceLimits:
+        """Limits for going on with what was found: what is left, or a part of the whole where that is more."""
+        return ChoiceLimits(max(self.left, part * self.seconds), self.nodes, self.memory, None if self.clock is None else self.clock_left)
+
     def charge(self, seconds: float) -> None:
         """Count work that was done."""
         self.spent += seconds

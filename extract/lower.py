@@ -100,7 +100,8 @@ def lower(
     traced: bool = False,
 ) -> Lowered:
     """The cheapest 2-D form of an in-core function that the rules give and the target can hold. Raises
-    `Refused` where there is none. `limits` are those of saturation, `choice_limits` those of the choice; time counts over all passes.
+    `Refused` where there is none. `limits` are those of saturation, `choice_limits` those of the choice; work counts over all passes,
+    but each that goes on with a result has a quarter of it at least.
 
     What was moved or copied opens new choices, so such a result is lowered again until nothing changes: lowering the final result gives
     the same function. With `traced` the result holds how every pass that changed something was decided, and which rules made its nodes.
@@ -108,17 +109,17 @@ def lower(
 
     chosen = choice_limits or ChoiceLimits()
 
-    def once(f: Function) -> Lowered:
+    def once(f: Function, limits_of_choice: ChoiceLimits) -> Lowered:
         # what a choice is made of lives to its end: looking for dead cycles in it would take longer the larger it is
         with collector_paused():
-            return _lower_once(f, target, aliased, limits, default_trips, without, chosen, traced)
+            return _lower_once(f, target, aliased, limits, default_trips, without, limits_of_choice, traced)
 
     result, refused = None, None
     for name, text in _texts(function, target, aliased):
         if name == PAGE_LOOPS and not (refused is not None and any(d.code == "M001" for d in refused.diagnostics)):
             continue
         try:
-            result = once(text)
+            result = once(text, chosen)
         except Refused as why:
             refused = refused or why
             continue
@@ -136,7 +137,7 @@ def lower(
     for _ in range(ROUNDS):
         if result.settled or not result.changed:
             break
-        again = once(result.function)
+        again = once(result.function, chosen.again(1 / ROUNDS))
         if not again.changed:
             result.spend(again)
             break
@@ -144,7 +145,7 @@ def lower(
     narrow = narrow_accumulators(result.function)
     if narrow is not result.function:
         bound, limit = result.lower_bound, result.limit
-        result.follow(once(narrow))
+        result.follow(once(narrow, chosen.again(1 / ROUNDS)))
         result.changed, result.lower_bound, result.limit = True, min(bound, result.lower_bound), result.limit or limit
     return result
 

@@ -32,6 +32,16 @@ def test_work_is_charged_and_the_clock_ends_what_is_far_too_slow(monkeypatch: py
     assert slow.left == 0.0
 
 
+def test_what_goes_on_with_a_result_has_work_left() -> None:
+    """A program of which the first pass took all work is lowered again all the same, so that a second run changes nothing."""
+    limits = ChoiceLimits(4.0, clock=100.0)
+    limits.charge(1.0)
+    assert limits.again(0.25).left == 3.0
+    limits.charge(5.0)
+    again = limits.again(0.25)
+    assert again.left == 1.0 and again.clock is not None and 90.0 < again.clock <= 100.0
+
+
 #: seeds of programs whose choice takes several runs of the solver, and seconds of work that are too few for it
 CUT_SHORT = [(38, 0.08), (46, 0.08)]
 
