@@ -135,6 +135,8 @@ class Values(Windows):
             self.define(var, self.value(value.name))
             if value.name in self.loaded:
                 self.loaded[var.name] = self.loaded[value.name]
+            if value.name in self.states:
+                self.states[var.name] = self.states[value.name]
             return
         op = find_op(value.op)
         assert op is not None and isinstance(var.type, TileType)
@@ -281,9 +283,12 @@ class Values(Windows):
         # a source of fewer axes is one with unit axes before them
         box = (*(1 for _ in range(target.rank - source.rank)), *_static(source))
         entry, c = self.op_entry(call, _static_type(var), keep=2), self.commands
-        number = self.window(Window(entry, entry, target, box, offsets), True, target.dtype is source.dtype)
+        w = Window(entry, entry, target, box, offsets)
+        number = self.window(w, True, target.dtype is source.dtype)
         self.define(var, c.call("Assemble", number, self.arg(call, 0), self.arg(call, 1), *self.position(_static(target), offsets)))
         self.unaligned(var, number)
+        if var.type == target:
+            self.written(var, call, number, w)
 
     def unaligned(self, var: Var, window: int) -> None:
         """Note why a window in pieces may have no form."""
@@ -304,9 +309,11 @@ class Values(Windows):
             self.op_entry(replace(call, args=(call.args[0], *((MakeTuple(part),) if part else ()))), var.type)
             for part in ((merged_valid(valid), valid[-2:]) if valid else ((), ()))
         )
-        number, c = self.window(Window(entry, piece, source, box, offsets), False), self.commands
+        w = Window(entry, piece, source, box, offsets)
+        number, c = self.window(w, False), self.commands
         self.define(var, c.call("Slice", number, self.arg(call, 0), _static(var.type), *self.position(shape, offsets)))
         self.unaligned(var, number)
+        self.read(call, number, w)
         plain = not call.kwargs and not call.attrs and not valid and var.type.memref is None
         if plain and self.once("plain-window", entry):
             c.fact("plain-window", entry)

@@ -16,11 +16,13 @@ from egraph_rules.buffers import Versions
 from egraph_rules.engine import Commands
 from egraph_rules.entries import Encoded, Entries
 from egraph_rules.loads import row_of
+from egraph_rules.overwrites import Box, Overwrites, span
 from egraph_rules.tables import Hole, OpEntry
-from pypto_ir.expr import Binary, Expr, MakeTuple, const_int, index
+from pypto_ir.expr import Binary, Expr, MakeTuple, Var, const_int, index
 from pypto_ir.linear import linear, to_expr
 from pypto_ir.regions import add_index, collapse_contiguous, mul_index
-from pypto_ir.types import Dims, TileType, dims
+from pypto_ir.stmt import Call
+from pypto_ir.types import Dims, TileLayout, TileType, dims
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +42,8 @@ class Windows(Entries):
     def __init__(self, out: Encoded, commands: Commands, versions: Versions) -> None:
         super().__init__(out, commands, versions)
         self.broken: set[int] = set()
+        #: what was written into the tiles of this name one after another, and how often up to it
+        self.states: dict[str, tuple[Overwrites, int]] = {}
 
     def position(self, shape: forms.Shape, offsets: Dims) -> tuple[object, object]:
         """Row and column of the collapse: [2, 0, 0] over [4, 8, 16] is (16, 0)."""
@@ -85,6 +89,35 @@ class Windows(Entries):
             c.set("window-at", number, self.place(column))
         return number
 
+    def written(self, var: Var, call: Call, number: int, w: Window) -> None:
+        """Note what an assemble writes into a tile of the same type, and what earlier writes it leaves nothing of."""
+        target = call.args[0]
+        assert isinstance(target, Var)
+        if w.of.effective_view.slayout is not TileLayout.NONE_BOX:
+            return
+        state, count = self.states.get(target.name, (None, 0))
+        if state is None or count < len(state.boxes):
+            state, count = Overwrites((forms.lead(_static(w.of)), _static(w.of)[-1]), [target.name]), 0
+        box = box_of(w)
+        if collapse_contiguous(dims(*w.box), w.of.shape):
+            self.earlier("overwrites", number, target, state.names[state.beside(count, box)])
+        state.write(var.name, box)
+        self.states[var.name] = (state, count + 1)
+
+    def read(self, call: Call, number: int, w: Window) -> None:
+        """Note which of the writes into a tile a window of it sees."""
+        source = call.args[0]
+        assert isinstance(source, Var)
+        if source.name in self.states:
+            state, count = self.states[source.name]
+            self.earlier("sees", number, source, state.names[state.seen(count, box_of(w))])
+
+    def earlier(self, relation: str, window: int, tile: Var, name: str) -> None:
+        """A fact of a window, its tile and an earlier tile."""
+        if name != tile.name:
+            values = (self.commands.call("value", self.out.numbers[n]) for n in (tile.name, name))
+            self.commands.fact(relation, window, *values)
+
     def part(self, w: Window, writes: bool) -> int:
         """The entry of the op that reads or writes the part of a window that lies in one page."""
         entry, at = self.tables.ops[w.piece], MakeTuple(w.offsets[-2:])
@@ -96,6 +129,12 @@ class Windows(Entries):
 def page_rows(of: forms.Shape, box: forms.Shape) -> tuple[int, ...]:
     """How many rows of the collapse the pages of a box are apart from its first: [2, 4, 16] in [4, 8, 16] gives (0, 8)."""
     return tuple(n * of[-2] for n in _batches(of, box))
+
+
+def box_of(w: Window) -> Box:
+    """Rows and columns of the collapse that a window touches; between its pages those that it leaves out are among them."""
+    height = page_rows(_static(w.of), w.box)[-1] + w.box[-2]
+    return Box(span(row_of(w.offsets, w.of.shape), height), span(w.offsets[-1], w.box[-1]))
 
 
 def _batches(of: forms.Shape, box: forms.Shape) -> list[int]:

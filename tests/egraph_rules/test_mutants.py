@@ -153,21 +153,6 @@ MUTANTS: dict[str, tuple[str, tuple[Edit, ...], tuple[str, ...]]] = {
         (("slice.assemble", "(- m mx)", "0"),),
         ("slice.assemble",),
     ),
-    "every window is apart from what was written": (
-        "difference",
-        (("slice.apart.rows", "(<= 0 (max (- mx (+ m (vec-get s 0))) (- m (+ mx (vec-get u 0)))))", ""),),
-        ("slice.apart",),
-    ),
-    "what begins before another box is written over by it": (
-        "difference",
-        (("assemble.assemble", "(<= m ma)", ""),),
-        ("assemble.assemble",),
-    ),
-    "what ends behind another box is written over by it": (
-        "difference",
-        (("assemble.assemble", "(<= (+ ma (vec-get s 0)) (+ m (vec-get u 0)))", ""),),
-        ("assemble.assemble",),
-    ),
     "rows and columns of pieces mixed": (
         "difference",
         (("pages.slice.pieces", "p k r c", "p k c r"),),

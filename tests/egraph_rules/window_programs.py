@@ -212,7 +212,7 @@ NEAR_MISSES: dict[str, tuple[Callable[[], Function], ...]] = {
     "assemble.assemble": (
         lambda: _twice((4, 16), (3, 0)),
         lambda: _twice((4, 16), (1, 0)),
-        lambda: _twice((2, 16), (2, 0), (3, 16)),
+        lambda: _twice((4, 16), (2, 0), (3, 16)),
     ),
     "pages.assemble.part": (
         lambda: _assembled((2, 8, 16), (1, 2, 16), (0, 3, 0), moving=True),
