@@ -23,7 +23,7 @@ from egraph_rules.windows import Window, Windows
 from pypto_ir.dtypes import DType
 from pypto_ir.expr import Expr, MakeTuple, Var, const_int
 from pypto_ir.ops.registry import OpDef, Role, ShapeRule, Trait, find_op
-from pypto_ir.regions import collapse_contiguous, merged_valid
+from pypto_ir.regions import collapse_contiguous
 from pypto_ir.stmt import Call, tuple_items
 from pypto_ir.types import Compact, Layout, Memory, TensorType, TileLayout, TileType, same_dims
 
@@ -287,6 +287,7 @@ class Values(Windows):
         number = self.window(w, True, target.dtype is source.dtype)
         self.define(var, c.call("Assemble", number, self.arg(call, 0), self.arg(call, 1), *self.position(_static(target), offsets)))
         self.unaligned(var, number)
+        self.region_of_write(var, w, source)
         if var.type == target:
             self.written(var, call, number, w)
 
@@ -307,10 +308,10 @@ class Values(Windows):
         valid = tuple_items(call.args[3]) if len(call.args) > 3 else None
         entry, piece = (
             self.op_entry(replace(call, args=(call.args[0], *((MakeTuple(part),) if part else ()))), var.type)
-            for part in ((merged_valid(valid), valid[-2:]) if valid else ((), ()))
+            for part in (self.region_of_window(_static_type(var), source, offsets, valid), valid[-2:] if valid else ())
         )
         w = Window(entry, piece, source, box, offsets)
-        number, c = self.window(w, False), self.commands
+        number, c = self.window(w, False, source.memref is None and var.type.memref is None), self.commands
         self.define(var, c.call("Slice", number, self.arg(call, 0), _static(var.type), *self.position(shape, offsets)))
         self.unaligned(var, number)
         self.read(call, number, w)

@@ -19,10 +19,12 @@ from egraph_rules.loads import row_of
 from egraph_rules.overwrites import Box, Overwrites, span
 from egraph_rules.tables import Hole, OpEntry
 from pypto_ir.expr import Binary, Expr, MakeTuple, Var, const_int, index
-from pypto_ir.linear import linear, to_expr
-from pypto_ir.regions import add_index, collapse_contiguous, mul_index
+from pypto_ir.linear import linear, provably_equal, to_expr
+from pypto_ir.ops.registry import OpError, ShapeRule
+from pypto_ir.ops.rules import infer_call
+from pypto_ir.regions import add_index, collapse_contiguous, merged_valid, mul_index
 from pypto_ir.stmt import Call
-from pypto_ir.types import Dims, TileLayout, TileType, dims
+from pypto_ir.types import Dims, TileLayout, TileType, dims, same_dim
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +61,7 @@ class Windows(Entries):
 
     def window(self, w: Window, writes: bool, whole_pages: bool = False) -> int:
         """The number of a window; what rules need of it is stated once. `writes` tells an assemble from a slice, `whole_pages` that it
-        may replace pages as they are."""
+        may take pages as they are, or replace them."""
         number, c = self.tables.windows.number(w), self.commands
         if not self.once("window", number):
             return number
@@ -118,12 +120,52 @@ class Windows(Entries):
             values = (self.commands.call("value", self.out.numbers[n]) for n in (tile.name, name))
             self.commands.fact(relation, window, *values)
 
+    def region_of_write(self, var: Var, w: Window, source: TileType) -> None:
+        """How the flat form of an assemble gets its valid region, where a 2-D assemble does not deduce it from that of its target."""
+        t, target, offsets = var.type, w.of, w.offsets
+        assert isinstance(t, TileType)
+        if forms.whole(target) or not all(map(forms.rows_prefix, (t, target, source))):
+            return
+        flat = forms.flat_type(target)
+        at = MakeTuple((row_of(offsets, target.shape), offsets[-1]))
+        write = Call("tile.assemble", (Var("target", flat), Var("source", forms.flat_type(source)), at))
+        if not deduces(write, forms.region(t)):
+            opened = self.valid_entry(flat.shape)
+            value = self.commands.call("value", self.out.numbers[var.name])
+            self.commands.set("opened", value, opened)
+            self.commands.set("closed", value, opened if forms.whole(t) else self.valid_entry(forms.region(t)))
+
+    def valid_entry(self, valid: Dims) -> int:
+        """The entry of the op that gives a 2-D tile a valid region."""
+        number = self.tables.ops.number(OpEntry("tile.set_validshape", (Hole(0), *valid)))
+        if self.once("op", number):
+            self.commands.fact("shape-rule", number, ShapeRule.FIRST.value)
+        return number
+
+    def region_of_window(self, t: TileType, source: TileType, offsets: Dims, valid: Dims | None) -> Dims:
+        """The valid region that the flat form of a window asks for: none where a 2-D slice deduces that of the N-D one."""
+        asked = merged_valid(valid) if valid else ()
+        if source.rank <= 2 or not forms.rows_prefix(source) or not forms.rows_prefix(t):
+            return asked
+        at, shape = MakeTuple((row_of(offsets, source.shape), offsets[-1])), MakeTuple(dims(*forms.collapsed(_static(t))))
+        cut = Call("tile.slice", (Var("source", forms.flat_type(source)), shape, at, *((MakeTuple(asked),) if asked else ())))
+        return asked if deduces(cut, forms.region(t)) else forms.region(t)
+
     def part(self, w: Window, writes: bool) -> int:
         """The entry of the op that reads or writes the part of a window that lies in one page."""
         entry, at = self.tables.ops[w.piece], MakeTuple(w.offsets[-2:])
         asked = tuple(e for e in entry.template[1:] if not isinstance(e, Hole))
         template = (Hole(0), Hole(1), at) if writes else (Hole(0), MakeTuple(dims(*w.box[-2:])), at, *asked)
         return self.tables.ops.number(OpEntry(entry.op, template, entry.kwargs, entry.attrs))
+
+
+def deduces(call: Call, valid: Dims) -> bool:
+    """True where the type rules give a call's result this valid region."""
+    try:
+        made = infer_call(call)
+    except OpError:
+        return False
+    return isinstance(made, TileType) and all(same_dim(a, b) or provably_equal(a, b) for a, b in zip(made.valid, valid, strict=True))
 
 
 def page_rows(of: forms.Shape, box: forms.Shape) -> tuple[int, ...]:

@@ -153,6 +153,16 @@ MUTANTS: dict[str, tuple[str, tuple[Edit, ...], tuple[str, ...]]] = {
         (("slice.assemble", "(- m mx)", "0"),),
         ("slice.assemble",),
     ),
+    "whole pages are those of the first pages": (
+        "difference",
+        (("pages.slice.pages", "(Pick (Pages x) m)", "(Pages x)"),),
+        ("pages.slice.pages",),
+    ),
+    "what was written into is fully valid": (
+        "types",
+        (("flat.assemble.cut", "(= o (closed y))", ""),),
+        ("flat.assemble.cut",),
+    ),
     "rows and columns of pieces mixed": (
         "difference",
         (("pages.slice.pieces", "p k r c", "p k c r"),),

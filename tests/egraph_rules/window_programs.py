@@ -49,6 +49,33 @@ def assemble_part(d: Draw) -> Function:
     return b.function()
 
 
+def assemble_cut(d: Draw) -> Function:
+    """Rows written behind the valid ones of a tile of several pages, or somewhere between what may be missing."""
+    b, dtype, shape = Build(), d.dtype(), d.shape()
+    pages, ones = shape[0], (1,) * (len(shape) - 3)
+    shape = (pages, *ones, *shape[-2:])
+    n = b.scalar("n", 0, pages)
+    t = b.load("t", shape, (n, *shape[1:]), dtype)
+    at = (Binary("min", n, index(pages - 1)), *(0 for _ in shape[1:]))
+    # with fewer axes the result is fully valid
+    box = shape[-2:] if d.number % 2 else (1, *shape[1:])
+    b.out(b.let("y", "tile.assemble", t, b.load("x", box, dtype=dtype), at))
+    return b.function()
+
+
+def slice_pages(d: Draw) -> Function:
+    """Whole pages of a tile that is made page by page, or whose pages are cut."""
+    b, dtype, shape = Build(), d.dtype(), d.shape()
+    if d.number % 2:
+        x = b.load("x", shape, (*shape[:-2], shape[-2] - 1, shape[-1]), dtype)
+    else:
+        x = b.let("x", d.random.choice(BINARY), b.load("u", shape, dtype=dtype), b.load("v", (1, *shape[1:]), dtype=dtype))
+    pages = d.random.randint(1, shape[0])
+    at = (d.random.randint(0, shape[0] - pages), *(0 for _ in shape[1:]))
+    b.out(d.pointwise(b, "z", b.let("y", "tile.slice", x, (pages, *shape[1:]), at)))
+    return b.function()
+
+
 def slice_pieces(d: Draw) -> Function:
     """Rows of several pages read, wherever they stand."""
     b, dtype = Build(), d.dtype()
@@ -150,6 +177,8 @@ PROGRAMS: dict[str, Generator] = {
     "assemble.assemble": overwritten,
     "pages.assemble.part": assemble_part,
     "flat.assemble.pieces": assemble_pieces,
+    "flat.assemble.cut": assemble_cut,
+    "pages.slice.pages": slice_pages,
     "pages.slice.pieces": slice_pieces,
     "pages.slice.part": slice_part,
     "flat.slice.part": one_part,
@@ -222,6 +251,15 @@ NEAR_MISSES: dict[str, tuple[Callable[[], Function], ...]] = {
     "flat.assemble.pieces": (
         lambda: _assembled((4, 8, 6), (2, 4, 3), (0, 0, 3)),
         lambda: _assembled((4, 8, 16), (2, 8, 16), (1, 0, 0)),
+    ),
+    "flat.assemble.cut": (
+        lambda: _assembled((2, 8, 16), (1, 2, 16), (1, 2, 0)),
+        lambda: _assembled((4, 8, 16), (2, 2, 16), (0, 3, 0), (3, 8, 16)),
+    ),
+    "pages.slice.pages": (
+        lambda: _sliced((4, 8, 16), (1, 8, 16), (0, 0, 0), row=True),
+        lambda: _sliced((4, 8, 16), (2, 7, 16), (1, 0, 0), (4, 7, 16)),
+        lambda: _sliced((4, 8, 16), (2, 8, 16), (0, 0, 0), (3, 8, 16)),
     ),
     "pages.slice.pieces": (
         lambda: _sliced((4, 8, 6), (2, 4, 3), (0, 0, 3)),
