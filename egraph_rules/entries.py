@@ -8,6 +8,7 @@ from egraph_rules import forms
 from egraph_rules.buffers import Buffers, Versions
 from egraph_rules.engine import Commands
 from egraph_rules.tables import FillEntry, Handover, Hole, OpEntry, Tables
+from pypto_ir.dtypes import DType
 from pypto_ir.expr import Expr, MakeTuple, Var, const_int, index
 from pypto_ir.ops.registry import find_op
 from pypto_ir.stmt import TRUE, Call, Function
@@ -28,6 +29,10 @@ class Encoded:
     handovers: list[Handover] = field(default_factory=list)
     demanded: dict[str, None] = field(default_factory=dict)
     carried: frozenset[str] = frozenset()
+
+
+#: reductions of axis 0 -> what each does of two tiles
+FOLDS = {"tile.col_sum": "tile.add", "tile.col_max": "tile.maximum", "tile.col_min": "tile.minimum", "tile.col_prod": "tile.mul"}
 
 
 class Entries:
@@ -102,6 +107,23 @@ class Entries:
             first = OpEntry("tile.matmul_acc", (Hole(0), *_shifted(entry.template), TRUE), entry.kwargs, entry.attrs)
             c.set("first-form", number, self.tables.ops.number(first))
             c.set("scratch-id", number, self.buffer(_tile(var), f"{var.name}_acc"))
+
+    def folded(self, number: int, call: Call) -> None:
+        """An op that reduces axis 0 as another op does two tiles, page by page: the entry of that op, and which pages go together."""
+        source = call.args[0] if call.args else None
+        if call.op not in FOLDS or not isinstance(source, Var):
+            return
+        shape, dtype = _tile(source).static_shape, _tile(source).dtype
+        # narrow floats are added and multiplied in FP32, and rounded once
+        exact = call.op in ("tile.col_max", "tile.col_min") or dtype.is_int or dtype is DType.FP32
+        if not exact or shape is None or len(shape) <= 2:
+            return
+        fold = FOLDS[call.op]
+        self.commands.set("folds", number, self.tables.ops.number(OpEntry(fold, (Hole(0), Hole(1)))))
+        if self.once(f"slabs of {shape}", 0):
+            pages = forms.pages(shape[1:])
+            for i in range(shape[0]):
+                self.commands.set("slab", shape, i, self.tables.pages.number(tuple(range(i * pages, (i + 1) * pages))))
 
     def expanded(self, number: int, shape: forms.Shape) -> None:
         """An op that pads tiles to a larger shape: the entries of those that pad one page, and the flat form."""

@@ -115,7 +115,7 @@ def _graph(encoded: Encoded, frozen: Frozen, report: Report) -> Graph:
     counts.update({output: len(encoded.tables.pages[args[1]]) for args, output in rows.get("Pick", ())})
     counts.update({output: len(encoded.tables.pages[args[3]]) for args, output in rows.get("PiecesOf", ())})
     for c, nodes in classes.items():
-        picked = next((n.children[0] for n in nodes if n.name == "OpEach" and n.children[0] in counts), None)
+        picked = next((child for n in nodes if n.name == "OpEach" for child in n.children if child in counts), None)
         if c not in counts and picked is not None:
             counts[c] = counts[picked]
     obstacles: dict[int, list[str]] = {}

@@ -223,6 +223,7 @@ class Values(Windows):
                 self.transposes.transpose(number, var, call)
         if self.low_rank(var, call) or (op.trait is Trait.WHOLE and self.all_valid(var, call)):
             c.fact("plain", self.value(var.name))
+        self.folded(number, call)
         if not self.once("op", number):
             return
         local = op.trait in (Trait.POINTWISE, Trait.ROW_WISE) or op.name in _ROW_LOCAL

@@ -173,12 +173,12 @@ def _drained(narrow: str, mode: str = "round", vector: bool = False) -> Make:
     return make
 
 
-def _reduced(shape: Shape, valid: Shape | None = None) -> Make:
+def _reduced(shape: Shape, valid: Shape | None = None, op: str = "tile.col_max", dtype: DType = DType.FP32) -> Make:
     """Axis 0 reduced."""
 
     def make() -> Function:
         b = Build()
-        b.out(b.let("y", "tile.col_max", b.load("x", shape, valid)))
+        b.out(b.let("y", op, b.load("x", shape, valid, dtype)))
         return b.function()
 
     return make
@@ -214,6 +214,9 @@ NEAR_MISSES: dict[str, tuple[Make, ...]] = {
     "pages.expand": (_expanded((1, 3, 8), (2, 4, 8)), _expanded((2, 3, 8), (2, 4, 8), (1, 3, 8))),
     "flat.expand": (_expanded((2, 3, 8), (2, 4, 8)), _expanded((2, 3, 8), (2, 3, 16), (2, 2, 8))),
     "flat.col-reduce": (_reduced((2, 3, 3)), _reduced((2, 3, 8), (2, 2, 8)), _reduced((6, 8))),
+    "pages.col-reduce": (_reduced((2, 3, 8), (1, 3, 8)), _reduced((2, 3, 8), None, "tile.col_sum", DType.BF16), _reduced((6, 8))),
+    "fold.first": (_reduced((6, 8)),),
+    "fold.next": (_reduced((1, 3, 8)), _reduced((6, 8))),
     "flat.pack.products": (_product((2, 16, 16), (2, 16, 24), (32, 24)),),
     "cols.create": (_accumulated((16, 24)), _accumulated((8, 16))),
     "cols.leaf": (_accumulated((16, 24)),),

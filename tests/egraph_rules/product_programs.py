@@ -246,6 +246,16 @@ def col_reduce(d: Draw) -> Function:
     return b.function()
 
 
+def col_fold(d: Draw) -> Function:
+    """Axis 0 of a tile whose pages are cut, or start where no view can, is reduced."""
+    b, shape = Build(), (d.random.choice((2, 3)), *d.shape()[1:])
+    valid = (*shape[:-2], shape[-2] - (d.number % 3 == 0), shape[-1] - 1)
+    op = ("tile.col_sum", "tile.col_max", "tile.col_min", "tile.col_prod")[d.number % 4]
+    x = b.load("x", shape, valid, d.dtype(FLOATS) if op in ("tile.col_max", "tile.col_min") else DType.FP32)
+    b.out(b.let("y", op, x))
+    return b.function()
+
+
 def expand_pages(d: Draw) -> Function:
     """Every page is padded to a larger one."""
     b, shape = Build(), d.shape()
@@ -279,6 +289,9 @@ PROGRAMS: dict[str, Generator] = {
     "pages.transpose": transpose,
     "flat.transpose": one_transpose,
     "flat.col-reduce": col_reduce,
+    "pages.col-reduce": col_fold,
+    "fold.first": col_fold,
+    "fold.next": col_fold,
     "pages.expand": expand_pages,
     "flat.expand": expand_flat,
     "flat.pack.products": pack,

@@ -163,6 +163,7 @@ MUTANTS: dict[str, tuple[str, tuple[Edit, ...], tuple[str, ...]]] = {
         (("flat.assemble.cut", "(= o (closed y))", ""),),
         ("flat.assemble.cut",),
     ),
+    "the first page goes with itself": ("difference", (("fold.next", "(slab s (- n 1))", "(slab s 0)"),), ("fold.next",)),
     "rows and columns of pieces mixed": (
         "difference",
         (("pages.slice.pieces", "p k r c", "p k c r"),),
