@@ -291,7 +291,7 @@ def test_program_that_does_not_verify_is_refused_before_any_work() -> None:
 
 def test_refusals_of_all_functions_come_at_once() -> None:
     params = [tensor("x", 2, 4, 8), out("out_0", 1, 4, 8)]
-    cut = load("t", "x", [0, 0, 0], [2, 4, 8], [2, 4, 6])
+    cut = load("t", "x", [0, 0, 0], [2, 4, 8], [1, 4, 6])
     body = [cut, let("y", "tile.col_sum", "t"), store("o", "y", [0, 0, 0], "out_0"), ret("o")]
     p = program(*(function(f"f{i}", params, body) for i in range(3)))
     refusal = refused(p, "f0", "f1", "f2")

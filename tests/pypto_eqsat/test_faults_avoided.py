@@ -198,7 +198,7 @@ def on_x(*body: Json, valid: list[Any] | None = None, result: tuple[int, ...] = 
 @pytest.mark.parametrize("op", ["col_sum", "col_max", "col_min", "col_prod"])
 def test_d1_column_reductions_do_not_reduce_merged_rows(op: str) -> None:
     after = lowered(on_x(let("z", f"tile.{op}", "x0"), result=(1, 3, 8)), dearer=True)
-    assert (1, 24) in shapes(after).values() and (1, 8) not in shapes(after).values()
+    assert {(1, 24), (3, 8)} & set(shapes(after).values()) and (1, 8) not in shapes(after).values()
 
 
 @pytest.mark.parametrize(

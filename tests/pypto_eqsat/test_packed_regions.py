@@ -33,7 +33,7 @@ from pypto_ir.stmt import Program
 
 CUT = [2, 2, 8]
 #: a reduction of axis 0, which upstream has no lowering of: what comes out is this engine's own
-BESIDE = [load("u", "w", [0, 0, 0], [2, 3, 8]), let("s", "tile.col_sum", "u"), store("p1", "s", [0, 0, 0], "p")]
+BESIDE = [load("u", "w", [0, 0, 0], [2, 3, 8], [1, 3, 8]), let("s", "tile.col_sum", "u"), store("p1", "s", [0, 0, 0], "p")]
 
 
 def beside(body: list[Json], shape: list[int], *more: Json) -> Program:

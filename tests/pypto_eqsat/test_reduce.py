@@ -24,9 +24,9 @@ def ops(p: Program) -> list[str]:
 
 
 def long_program(count: int = 30) -> Program:
-    """A loop of `count` ops, one of which sums columns across pages that are not valid everywhere, which no rule lowers."""
+    """A loop of `count` ops, one of which sums columns across pages, some cut and some missing, which no rule lowers."""
     at = ["i * 2", 0, 0]
-    inner = [load("t0", "x", at, [2, 16, 64], [2, 16, 60])]
+    inner = [load("t0", "x", at, [2, 16, 64], [1, 16, 60])]
     inner += [let(f"t{n + 1}", ("tile.exp", "tile.neg", "tile.abs")[n % 3], f"t{n}") for n in range(count)]
     inner += [let("s", "tile.col_sum", f"t{count // 2}"), store("o1", f"t{count}", at, "c")]
     inner += [store("o2", "s", ["i", 0, 0], "d"), give("o1", "o2")]

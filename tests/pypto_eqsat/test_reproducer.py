@@ -33,8 +33,8 @@ def test_fault_of_the_optimiser_keeps_its_program_in_a_file(
 
 
 def column_sum() -> Program:
-    """A reduction across pages that are not valid everywhere, which has no 2-D form."""
-    body = [load("t", "x", [0, 0, 0], [2, 4, 8], [2, 4, 6]), let("y", "tile.col_sum", "t"), store("o", "y", [0, 0, 0], "out_0"), ret("o")]
+    """A reduction across pages of which some are cut and some are missing, which has no 2-D form."""
+    body = [load("t", "x", [0, 0, 0], [2, 4, 8], [1, 4, 6]), let("y", "tile.col_sum", "t"), store("o", "y", [0, 0, 0], "out_0"), ret("o")]
     return incore([tensor("x", 2, 4, 8), out("out_0", 1, 4, 8)], body)
 
 
