@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 
+from pypto_ir.acc_reads import AccReads
 from pypto_ir.diagnostics import Diagnostic, Place, Refused, declare
 from pypto_ir.dtypes import DType
 from pypto_ir.types import Memory
@@ -163,6 +164,7 @@ class Target:
     vector_cores: int
     memories: Mapping[Memory, Store]
     acc_rows: Mapping[DType | None, int]
+    acc_reads: AccReads
     channels: Mapping[tuple[Memory, Memory], Channel]
     mat_fill: Channel
     issue: Mapping[str, float]

@@ -25,6 +25,7 @@ from extract.target import (
     Transpose,
     VectorUnit,
 )  # fmt: skip
+from pypto_ir.acc_reads import AccReads
 from pypto_ir.diagnostics import Diagnostic, Diagnostics, Place, Refused
 from pypto_ir.dtypes import DType
 from pypto_ir.types import Memory
@@ -125,6 +126,7 @@ class _Reader:
             "cores",
             "memories",
             "acc_rows",
+            "acc_reads",
             "channels",
             "mat_fill",
             "issue",
@@ -155,6 +157,7 @@ class _Reader:
             vector_cores=cores["vector"],
             memories=self.memories(top["memories"]),
             acc_rows=self.acc_rows(top["acc_rows"]),
+            acc_reads=self.acc_reads(top["acc_reads"]),
             channels=self.channels(top["channels"], clock["value"]),
             mat_fill=self.channel(top["mat_fill"], "mat_fill", clock["value"]),
             issue={p: float(issue[p]) for p in per_pipe} | {"S": 0.0},
@@ -200,6 +203,10 @@ class _Reader:
         optional = {name: "count" for name in names}
         found = self.fields(value, "acc_rows", {"default": "count", "unit": "text", "source": "text"}, optional)
         return {None: found["default"]} | {names[n]: v for n, v in found.items() if n in names}
+
+    def acc_reads(self, value: _Fields) -> AccReads:
+        found = self.fields(value, "acc_reads", {"to_vec": "flag", "by_valid_rows": "flag", "source": "text"})
+        return AccReads(found["to_vec"], found["by_valid_rows"])
 
     def channels(self, value: _Fields, clock: float) -> dict[tuple[Memory, Memory], Channel]:
         result: dict[tuple[Memory, Memory], Channel] = {}

@@ -208,6 +208,7 @@ def check(arguments: argparse.Namespace) -> int:
 
 
 def _not_two_d(program: Program) -> list[Diagnostic]:
+    from extract.target import load_target
     from pypto_ir.verify import accumulators, linearity, tile_ops_2d
 
     result: list[Diagnostic] = []
@@ -215,7 +216,7 @@ def _not_two_d(program: Program) -> list[Diagnostic]:
         if function.in_core:
             result += tile_ops_2d(function, ("functions", i))
             result += linearity(function, ("functions", i))
-            result += accumulators(function, ("functions", i), target=program.target)
+            result += accumulators(function, ("functions", i), reads=load_target(program.target).acc_reads)
     return result
 
 

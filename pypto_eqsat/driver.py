@@ -24,6 +24,7 @@ from extract.trips import DEFAULT_TRIPS
 from pypto_eqsat.mx_stage import block, compared
 from pypto_eqsat.mx_stage import stats as mx_stats
 from pypto_eqsat.warm_start import Aliased, FromBoth, lower_from_both
+from pypto_ir.acc_reads import AccReads
 from pypto_ir.diagnostics import Diagnostic, Diagnostics, Refused, Severity, declare
 from pypto_ir.stmt import Function, Program
 from pypto_ir.verify import accumulators, linearity, tile_ops_2d, verify_program
@@ -126,7 +127,7 @@ def optimize(
         seconds["mx"] = time.perf_counter() - begun
         watch("mx", output)
     begun = time.perf_counter()
-    keep = flatten and _verify_accumulators(program, flat, machine.name, bag, relied=policy == "upstream")
+    keep = flatten and _verify_accumulators(program, flat, machine.acc_reads, bag, relied=policy == "upstream")
     if not same:
         _verify_output(program, output, flatten)
     seconds["verify"] += time.perf_counter() - begun
@@ -134,7 +135,7 @@ def optimize(
     if validate and not same:
         begun = time.perf_counter()
         watch("comparing input and result", None)
-        runs = [_compare(program, flat, validate_seconds, machine.name, keep)] if flat is not program else []
+        runs = [_compare(program, flat, validate_seconds, machine.acc_reads, keep)] if flat is not program else []
         validated = _validated([*runs, *([compared(flat, output, validate_seconds)] if output is not flat else [])])
         seconds["validate"] = time.perf_counter() - begun
     upstream: dict[str, PolicyCost] | None = None
@@ -248,15 +249,15 @@ def _verify_output(before: Program, after: Program, flat: bool) -> None:
         raise Refused([_fault("X003", d) for d in found])
 
 
-def _verify_accumulators(before: Program, after: Program, target: str | None, bag: Diagnostics, relied: bool) -> bool:
+def _verify_accumulators(before: Program, after: Program, reads: AccReads, bag: Diagnostics, relied: bool) -> bool:
     """Raise `Refused` where a product writes what it cannot address, changed functions and others alike: what the rules did not move
     stands as the author wrote it. An author may rely on products that keep the rest of their blocks, in batches too, and is warned; the
     result tells whether one does. So may upstream (`relied`). The rules may not."""
     found: list[Diagnostic] = []
     for i, (old, new) in enumerate(zip(before.functions, after.functions, strict=True)):
-        wrong = accumulators(new, ("functions", i), target=target)
+        wrong = accumulators(new, ("functions", i), reads=reads)
         if old is not new:
-            kept = relied or (bool(wrong) and (fills_partly(old) or any(d.code == "V303" for d in accumulators(old, target=target))))
+            kept = relied or (bool(wrong) and (fills_partly(old) or any(d.code == "V303" for d in accumulators(old, reads=reads))))
             wrong = [replace(d, place=replace(d.place, path=None), severity=d.severity if kept else Severity.ERROR) for d in wrong]
         found += wrong
     if any(d.severity is Severity.ERROR for d in found):
@@ -275,11 +276,11 @@ def _fault(code: str, d: Diagnostic) -> Diagnostic:
     return Diagnostic(code, f"[{d.code}] {d.message}", d.place, "this is a fault of the optimiser: please report it with the input program")
 
 
-def _compare(before: Program, after: Program, seconds: float, target: str | None, keep: bool) -> Verdict:
+def _compare(before: Program, after: Program, seconds: float, reads: AccReads | None, keep: bool) -> Verdict:
     """Interpret input against 2-D program, whose accumulators lie in the blocks of their memory."""
     from pypto_ir.interp.compare import equivalent
 
-    return equivalent(before, after, seconds=seconds, mode="l0c", target=target, keep=keep)
+    return equivalent(before, after, seconds=seconds, mode="l0c", reads=reads, keep=keep)
 
 
 def _validated(verdicts: list[Verdict]) -> dict[str, Any]:

@@ -69,10 +69,10 @@ def _errors(program: Program, made: dict[str, Function], target: Target) -> dict
         if d.severity is Severity.ERROR and d.place.function is not None:
             result.setdefault(d.place.function, []).append(d)
     for name, function in made.items():
-        result.setdefault(name, []).extend([*linearity(function), *accumulators(function, target=target.name)])
+        result.setdefault(name, []).extend([*linearity(function), *accumulators(function, reads=target.acc_reads)])
     for function in program.functions:
         if function.name not in made:
-            wrong = [d for d in accumulators(function, target=target.name) if d.severity is Severity.ERROR]
+            wrong = [d for d in accumulators(function, reads=target.acc_reads) if d.severity is Severity.ERROR]
             result.setdefault(function.name, []).extend(wrong)
     return result
 

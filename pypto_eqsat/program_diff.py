@@ -17,6 +17,7 @@ from extract.legal import is_two_d
 from extract.price import Price, price
 from extract.target import PIPES, Target, load_target
 from extract.trips import DEFAULT_TRIPS
+from pypto_ir.acc_reads import AccReads
 from pypto_ir.interp.compare import changed_functions
 from pypto_ir.json_writer import function_lines
 from pypto_ir.stmt import Function, Program
@@ -91,7 +92,7 @@ def difference(
     for name in names:
         lines = tuple(text.get(name, []) for text in texts)
         functions[name] = _function((a.function(name), b.function(name)), lines, machines, default_trips)
-    verdict, reason, runs = _verdict(a, b, functions, machines[1].name, seconds)
+    verdict, reason, runs = _verdict(a, b, functions, machines[1].acc_reads, seconds)
     return ProgramDifference(functions, verdict, reason, runs)
 
 
@@ -119,7 +120,7 @@ def _price(f: Function | None, machine: Target, trips: int) -> Price | None:
 
 
 def _verdict(
-    a: Program, b: Program, functions: dict[str, FunctionDifference], target: str | None, seconds: float
+    a: Program, b: Program, functions: dict[str, FunctionDifference], reads: AccReads, seconds: float
 ) -> tuple[str, str, dict[str, int]]:
     """The verdict, the reason of it, and the runs by function that it rests on."""
     status = {f.status for f in functions.values()}
@@ -131,7 +132,7 @@ def _verdict(
         return DIFFERENT, f"the parameters or results of {', '.join(interfaces)} differ", {}
     if only and not [n for n in changed_functions(a, b) if b.function(n) is not None]:
         return UNKNOWN, f"{', '.join(only)} stands in one program only", {}
-    found = _compared(a, b, frozenset(only), target, seconds)
+    found = _compared(a, b, frozenset(only), reads, seconds)
     runs = {name: len(covered.runs) for name, covered in found.covered.items()}
     if not found.equal:
         return DIFFERENT, str(found.difference), runs
@@ -148,7 +149,7 @@ def _first(found: Verdict, name: str) -> str:
     return next(iter(found.covered[name].refused), "no time was left")
 
 
-def _compared(a: Program, b: Program, only: frozenset[str], target: str | None, seconds: float) -> Verdict:
+def _compared(a: Program, b: Program, only: frozenset[str], reads: AccReads, seconds: float) -> Verdict:
     from pypto_eqsat.mx_stage import compared
     from pypto_ir.interp.compare import equivalent
 
@@ -156,7 +157,7 @@ def _compared(a: Program, b: Program, only: frozenset[str], target: str | None, 
         return compared(a, b, seconds)
     changed = [b.function(name) for name in changed_functions(a, b)]
     flat = all(f is None or not f.in_core or is_two_d(f) for f in changed)
-    return equivalent(a, b, seconds=seconds, mode="l0c" if flat else "buffer", target=target, without=only)
+    return equivalent(a, b, seconds=seconds, mode="l0c" if flat else "buffer", reads=reads, without=only)
 
 
 def _holds_scales(p: Program) -> bool:

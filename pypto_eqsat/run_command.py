@@ -23,6 +23,7 @@ from pypto_ir.stmt import Function, Program
 def run_function(program: Program, arguments: argparse.Namespace) -> int:
     """Run the chosen function and print its results; raises `Refused` where the program has no meaning for
     these inputs."""
+    from extract.target import load_target
     from pypto_ir.interp.machine import run
     from pypto_ir.interp.values import RunError
 
@@ -32,7 +33,7 @@ def run_function(program: Program, arguments: argparse.Namespace) -> int:
         make_folder(arguments.save)
     try:
         mode = "l0c" if arguments.l0c else "buffer" if arguments.buffer else "value"
-        outcome = run(program, function.name, inputs, seed=arguments.seed, mode=mode)
+        outcome = run(program, function.name, inputs, seed=arguments.seed, mode=mode, reads=load_target(program.target).acc_reads)
         for i, value in enumerate(outcome.returned):
             say(f"result {i}: {_summary(value)}")
             _save(arguments.save, f"result_{i}", value)

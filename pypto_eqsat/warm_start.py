@@ -68,7 +68,7 @@ def lower_from_both(
 def _legal(function: Function, target: Target, aliased: Aliased) -> tuple[Function | None, tuple[Diagnostic, ...]]:
     """What upstream's pass makes of a function with N-D tiles or row windows, where that is a legal program; and what to remark where it
     refuses."""
-    if is_two_d(function) and not accumulators(function, target=target.name):
+    if is_two_d(function) and not accumulators(function, reads=target.acc_reads):
         return None, ()
     from extract.upstream.flatten import flatten
 
@@ -76,7 +76,7 @@ def _legal(function: Function, target: Target, aliased: Aliased) -> tuple[Functi
         flat = flatten(function, target, aliased)
     except Refused as refused:
         return None, tuple(_remark(d) for d in refused.diagnostics if d.code in ACCUMULATORS)
-    legal = not flat.faults and is_two_d(flat.function) and not accumulators(flat.function, target=target.name)
+    legal = not flat.faults and is_two_d(flat.function) and not accumulators(flat.function, reads=target.acc_reads)
     return (flat.function if legal else None), ()
 
 

@@ -17,6 +17,7 @@ from math import prod
 from time import monotonic
 from typing import Any, TypeAlias
 
+from pypto_ir.acc_reads import AccReads
 from pypto_ir.interp.machine import STEP_LIMIT, Outcome, run
 from pypto_ir.interp.memory import Buffer, Tensor
 from pypto_ir.interp.statements import LoopKey
@@ -103,7 +104,7 @@ def equivalent(
     trips: tuple[int | None, ...] = TRIPS,
     step_limit: int = STEP_LIMIT,
     mode: str = "buffer",
-    target: str | None = None,
+    reads: AccReads | None = None,
     keep: bool = False,
     without: Container[str] = (),
     given: Given | None = None,
@@ -113,14 +114,14 @@ def equivalent(
     what a run of a function with a seed gets as inputs; the rest is made.
 
     For each bound of `trips` every seed is run with each fill; seeds alternate between floor and truncating
-    division. `after` runs in `mode`, with `target` and `keep` as `run` has them. Stops at the first
+    division. `after` runs in `mode`, with `reads` and `keep` as `run` has them. Stops at the first
     difference, or after `seconds`; a function that was not tried by then still gets its share of half that
     time.
     """
     start = monotonic()
     names = [function] if function is not None else [n for n in changed_functions(before, after) if n not in without]
     seeds = tuple(seeds)
-    how = {"mode": mode, "target": target, "keep": keep}
+    how = {"mode": mode, "reads": reads, "keep": keep}
     comparison = _Comparison(before, after, {name: Covered() for name in names}, _common_loops(before, after), step_limit, how, given)
     grace = max(seconds / (2 * max(len(names), 1)), FIRST_TRY)
     cases = [(limit, seed, fill) for limit in trips for seed in seeds for fill in fills]

@@ -22,6 +22,7 @@ from math import prod
 from typing import Any
 
 from pypto_ir.acc_chains import is_acc
+from pypto_ir.acc_reads import AccReads
 from pypto_ir.diagnostics import declare
 from pypto_ir.dtypes import DType
 from pypto_ir.expr import const_int
@@ -163,11 +164,11 @@ Meaning = Callable[[Evaluation], Any]
 
 @dataclass(frozen=True, slots=True)
 class Accumulators:
-    """How one run treats accumulators: `a5` has the instructions of Ascend950, else those of Ascend910B;
-    `keep` tells that a product keeps the cells of its last blocks that it does not fill.
+    """How one run treats accumulators: `reads` tells how instructions read them, `keep`
+    tells that a product keeps the cells of its last blocks that it does not fill.
     """
 
-    a5: bool
+    reads: AccReads
     keep: bool = False
 
     def meaning(self, op: OpDef, t: Type | None) -> Meaning:
@@ -214,13 +215,13 @@ class Accumulators:
         Vec has it moved there first; Ascend910B moves it by a store to global memory."""
         packed = whole_blocks(source.valid[0])
         by_mode = packed if source.compact else source.rows
-        if op == "tile.store" or (into is not Memory.MAT and not self.a5):
+        if op == "tile.store" or (into is not Memory.MAT and not self.reads.to_vec):
             return by_mode
         if op == "tile.extract":
             return source.rows if into is Memory.MAT else by_mode
         if op == "tile.assemble":
             return source.rows if into is Memory.MAT else packed
-        return packed if self.a5 and not source.fixed else source.rows
+        return packed if self.reads.by_valid_rows and not source.fixed else source.rows
 
     # ---- ops ----
 

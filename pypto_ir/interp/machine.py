@@ -17,6 +17,7 @@ from time import monotonic
 from typing import Any
 
 from pypto_ir.acc_chains import stated, unstated_accumulators
+from pypto_ir.acc_reads import AccReads
 from pypto_ir.interp.inputs import Lane, dim_names, make_arguments, make_dims
 from pypto_ir.interp.l0c import Accumulators
 from pypto_ir.interp.memory import Buffer, Tensor
@@ -73,14 +74,14 @@ def run(
     step_limit: int = STEP_LIMIT,
     deadline: float | None = None,
     division: str = "floor",
-    target: str | None = None,
+    reads: AccReads | None = None,
     keep: bool = False,
 ) -> Outcome:
     """Run one function of a program.
 
     `inputs` holds arrays for tensor and tile parameters, numbers for scalars and dynamic dims, by name; what
     it does not name is made from `seed` (`pypto_ir.interp.inputs`, `fill`). `mode` is value, buffer or l0c
-    (`pypto_ir.interp.l0c`: the instructions are those of `target`, by default the program's; `keep` tells
+    (`pypto_ir.interp.l0c`: `reads` tells how instructions of the target read accumulators, `keep`
     that a product keeps the cells of its blocks that it does not fill), `division` floor, trunc or kernel
     (`pypto_ir.interp.scalars`). `cuttable` limits what `max_trips` may cut (None: every loop), `deadline` is
     a `time.monotonic` instant. Raises `RunError` where the program has no meaning for these inputs or a limit
@@ -100,7 +101,7 @@ def run(
     with np.errstate(all="ignore"):
         dims = make_dims(program, seed, given)
         arguments = make_arguments(function, dims, seed, fill, given)
-        acc = Accumulators((target or program.target) == "ascend950", keep) if mode == "l0c" else None
+        acc = Accumulators(reads or AccReads(), keep) if mode == "l0c" else None
         machine = Machine(
             program,
             dims,

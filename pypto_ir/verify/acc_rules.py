@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
+from pypto_ir.acc_reads import AccReads
 from pypto_ir.congruence import Congruence, congruence
 from pypto_ir.diagnostics import declare
 from pypto_ir.expr import Expr, const_int, index
@@ -116,7 +117,7 @@ class Product:
 @dataclass(frozen=True, slots=True)
 class Reading:
     """A read by `op` of `columns` columns of a tile of type `t` at `place`, from `at` of the accumulator's columns on, into memory
-    `into`; `a5` has the instructions of Ascend950."""
+    `into`; `reads` tells how instructions of the target do that."""
 
     op: str
     t: TileType
@@ -124,7 +125,7 @@ class Reading:
     at: Axis
     columns: int
     into: Memory | None
-    a5: bool
+    reads: AccReads
 
     def findings(self) -> Iterator[Finding]:
         if self.place.blank:
@@ -142,13 +143,13 @@ class Reading:
     def _stride(self) -> Stride | None:
         """`spec/hardware.md` 4.5, table; Ascend910B brings a tile to Vec by a store to global memory."""
         by_type, packed = stride_by_type(self.t, self.place), stride_of(self.t.valid[0], self.place.stride)
-        if self.op == "tile.store" or (self.into is not Memory.MAT and not self.a5):
+        if self.op == "tile.store" or (self.into is not Memory.MAT and not self.reads.to_vec):
             return by_type
         if self.op == "tile.extract":
             return self.place.stride if self.into is Memory.MAT else by_type
         if self.op == "tile.assemble":
             return self.place.stride if self.into is Memory.MAT else packed
-        return packed if self.a5 and const_int(self.t.valid[0]) is None else self.place.stride
+        return packed if self.reads.by_valid_rows and const_int(self.t.valid[0]) is None else self.place.stride
 
 
 def misaligned(op: str, window: str, at: Axis) -> Iterator[Finding]:

@@ -20,6 +20,7 @@ from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
 from pypto_ir.acc_chains import is_acc, unstated_accumulators
+from pypto_ir.acc_reads import AccReads
 from pypto_ir.congruence import ANY, Congruence, congruence, exactly, progression
 from pypto_ir.diagnostics import Diagnostic, Severity
 from pypto_ir.expr import Expr, Item, MakeTuple, Var, variables
@@ -54,12 +55,13 @@ Fact: TypeAlias = Place | Congruence
 _VIEWS = frozenset({"tile.slice", "tile.reshape", "tile.set_validshape"})
 
 
-def accumulators(function: Function, path: StmtPath = (), *, target: str | None = None, keep: bool = False) -> list[Diagnostic]:
+def accumulators(function: Function, path: StmtPath = (), *, reads: AccReads | None = None, keep: bool = False) -> list[Diagnostic]:
     """What the accumulators of a function are written or read by that no instruction of the target does; nothing for kinds other than
-    InCore, AIC and AIV. `path` is the function's own path."""
+    InCore, AIC and AIV. `path` is the function's own path, `reads` tells how
+    the target's instructions read accumulators."""
     if not function.in_core or not any(is_acc(v.type) for v in _bound(function)):
         return []
-    follow = _Walk(target == "ascend950", keep, unstated_accumulators(function))
+    follow = _Walk(reads or AccReads(), keep, unstated_accumulators(function))
     for param in function.params:
         follow.define(param.var, follow.parameter(param))
     follow.block(function.body, (*path, "body"))
@@ -100,7 +102,7 @@ class _Walk:
     """What is known by name; `levels` tells how many loops are around the definition of a name, `stable` what was known of the carries of
     a loop when it was followed last."""
 
-    a5: bool
+    reads: AccReads
     keep: bool
     unstated: frozenset[str]
     places: dict[str, Place] = field(default_factory=dict)
@@ -290,7 +292,7 @@ class _Walk:
                 (t, where), columns, at = operand, operand[0].static_shape, operand[1].columns
                 if call.op == "tile.extract" and result is not None:
                     columns, at = result.static_shape, self.window(where, call.args[1:3]).columns
-                found += Reading(call.op, t, where, at, columns[1] if columns else 0, into, self.a5).findings()
+                found += Reading(call.op, t, where, at, columns[1] if columns else 0, into, self.reads).findings()
         return found
 
     # ---- control flow ----

@@ -94,7 +94,7 @@ def test_every_entry_of_the_built_in_files_states_unit_and_source() -> None:
         if not isinstance(value, dict):
             return
         unit = unit or "unit" in value
-        if any(isinstance(v, int | float | list) for v in value.values()) and path not in ("", ".fallback."):
+        if any(isinstance(v, int | float | list) and not isinstance(v, bool) for v in value.values()) and path not in ("", ".fallback."):
             parent_has_source = path.startswith(".fallback")
             assert "source" in value or parent_has_source, path
             assert unit or path.startswith(".cores"), path

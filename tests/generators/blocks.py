@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from extract.target import load_target
 from pypto_ir.diagnostics import Severity
 from pypto_ir.interp.compare import equivalent
 from pypto_ir.stmt import Program
@@ -32,7 +33,7 @@ def check_blocks(program: Program) -> Blocks:
     errors = [*accepted(program), *(d for f in program.functions for d in linearity(f))]
     if errors:
         raise Failure("generator", str(errors[0]))
-    found = [d for f in program.functions for d in accumulators(f, target=program.target)]
+    found = [d for f in program.functions for d in accumulators(f, reads=load_target(program.target).acc_reads)]
     refused = any(d.severity is Severity.ERROR for d in found)
     right = _right(program, keep=False)
     if not found and not right:
@@ -44,7 +45,7 @@ def check_blocks(program: Program) -> Blocks:
 
 def _right(program: Program, keep: bool) -> bool:
     verdict = equivalent(
-        program, program, program.functions[0].name, mode="l0c", target=program.target, keep=keep,
+        program, program, program.functions[0].name, mode="l0c", reads=load_target(program.target).acc_reads, keep=keep,
         seeds=SEEDS, seconds=SECONDS, fills=("small",), trips=(None,),
     )  # fmt: skip
     if verdict.equal and not verdict.validated:

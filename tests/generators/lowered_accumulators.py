@@ -47,7 +47,7 @@ def _placed(before: Program, after: Program) -> None:
     """Every product addresses what it writes, and all accumulators that live together fit into L0C."""
     target = load_target(before.target)
     for f in after.functions:
-        wrong = [d for d in accumulators(f, target=target.name) if d.severity is Severity.ERROR]
+        wrong = [d for d in accumulators(f, reads=target.acc_reads) if d.severity is Severity.ERROR]
         if wrong:
             raise Failure(f"addressable-{wrong[0].code}", str(wrong[0]))
         allocation = allocate(f, target)
@@ -57,8 +57,17 @@ def _placed(before: Program, after: Program) -> None:
 
 
 def _ran(before: Program, after: Program, mode: str, keep: bool) -> bool:
+    reads = load_target(before.target).acc_reads
     verdict = equivalent(
-        before, after, mode=mode, target=before.target, keep=keep, seeds=SEEDS, seconds=SECONDS, fills=("small",), trips=(None,)
+        before,
+        after,
+        mode=mode,
+        reads=reads,
+        keep=keep,
+        seeds=SEEDS,
+        seconds=SECONDS,
+        fills=("small",),
+        trips=(None,),
     )
     if not verdict.equal:
         raise Failure(f"equality-{mode}", str(verdict.difference))

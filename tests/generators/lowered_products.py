@@ -53,7 +53,7 @@ def check_products(program: Program, compare: bool = True) -> Outcome:
     if after is program or not compare:
         return Outcome(changed=after is not program)
     keep = any(d.code == "V303" for d in result.diagnostics)
-    verdict = equivalent(program, after, mode="l0c", target=program.target, keep=keep, seeds=SEEDS, seconds=SECONDS)
+    verdict = equivalent(program, after, mode="l0c", reads=target.acc_reads, keep=keep, seeds=SEEDS, seconds=SECONDS)
     if not verdict.equal:
         raise Failure("equality", str(verdict.difference))
     return Outcome(changed=True, ran=verdict.validated)
@@ -72,7 +72,7 @@ def _no_dearer(result: Result) -> None:
 
 def _placed(f: Function, target: Target) -> None:
     """No product writes what it cannot address, no tile is overwritten while it is read, and none lies outside of its memory."""
-    wrong = [d for d in accumulators(f, target=target.name) if d.severity.value == "error"]
+    wrong = [d for d in accumulators(f, reads=target.acc_reads) if d.severity.value == "error"]
     if wrong:
         raise Failure(f"addressable-{wrong[0].code}", str(wrong[0]))
     allocation = allocate(f, target)

@@ -129,6 +129,6 @@ def _cost(before: Program, after: Program, stated: float) -> None:
     if abs(total - stated) > 1e-6 * max(1.0, total):
         raise Failure("stated-cost", f"the result costs {total}, stated is {stated}")
     for f in before.functions:
-        addressable = not any(d.severity is Severity.ERROR for d in accumulators(f, target=before.target))
+        addressable = not any(d.severity is Severity.ERROR for d in accumulators(f, reads=target.acc_reads))
         if f.in_core and addressable and is_two_d(f) and new[f.name].cost > old[f.name].cost * (1 + 1e-9):
             raise Failure("dearer", f"{f.name} costs {new[f.name].cost}, its legal input {old[f.name].cost}")

@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from extract.target import load_target
+from pypto_ir.acc_reads import AccReads
 from pypto_ir.dtypes import DType
 from pypto_ir.interp.compare import Verdict, equivalent
 from pypto_ir.interp.l0c import AccTile, Accumulators, Storage, element, elements
@@ -22,7 +24,7 @@ Q = scalar("v", range=(1, 32))
 
 
 def verdict(p: Program, **more: Any) -> Verdict:
-    return equivalent(p, p, p.functions[0].name, mode="l0c", seconds=10.0, **more)
+    return equivalent(p, p, p.functions[0].name, mode="l0c", reads=load_target(p.target).acc_reads, seconds=10.0, **more)
 
 
 def right(p: Program, **more: Any) -> bool:
@@ -55,7 +57,7 @@ def test_a_column_window_begins_a_whole_column_of_blocks_later() -> None:
 
 def test_a_product_knows_no_stride_but_its_own() -> None:
     """[16, 32] into rows 16.. of [32, 32]: the second block goes right behind the first, over rows that belong to column block 1."""
-    acc = Accumulators(a5=False)
+    acc = Accumulators(AccReads())
     whole = AccTile(Storage(32 * 32, DType.FP32), 0, 32, (32, 32), (32, 32), False, True)
     made = whole.window(16, 0, (16, 32))
     block = np.arange(16 * 32, dtype=np.float32).reshape(16, 32) + 1
@@ -222,7 +224,7 @@ def test_each_instruction_has_its_own_stride(reader: tuple[str, Memory | None]) 
         storage.cells[:], storage.ok[:] = np.arange(32 * 32), True
         source = AccTile(storage, 0, 32, (32, 32), (9, 32), compact, True)
         stride = READERS[reader][a5][compact]
-        found = Accumulators(a5).read(source, op, space)
+        found = Accumulators(AccReads(a5, a5)).read(source, op, space)
         wanted = np.array([[(c // 16 * stride + r) * 16 + c % 16 for c in range(32)] for r in range(9)])
         assert (found.data[:9] == wanted).all() and not found.ok[9:].any() and found.data.shape == data.shape
 
@@ -231,9 +233,9 @@ def test_a_move_on_ascend950_takes_the_valid_rows_where_they_are_not_constant() 
     storage = Storage(32 * 32, DType.FP32)
     storage.cells[:], storage.ok[:] = np.arange(32 * 32), True
     source = AccTile(storage, 0, 32, (32, 32), (9, 32), False, fixed=False)
-    assert Accumulators(True).read(source, "tile.move", Memory.VEC).data[0, 16] == 16 * 16
-    assert Accumulators(False).read(source, "tile.move", Memory.VEC).data[0, 16] == 32 * 16
-    assert Accumulators(False).read(source, "tile.move", Memory.MAT).data[0, 16] == 32 * 16
+    assert Accumulators(AccReads(to_vec=True, by_valid_rows=True)).read(source, "tile.move", Memory.VEC).data[0, 16] == 16 * 16
+    assert Accumulators(AccReads()).read(source, "tile.move", Memory.VEC).data[0, 16] == 32 * 16
+    assert Accumulators(AccReads()).read(source, "tile.move", Memory.MAT).data[0, 16] == 32 * 16
 
 
 def test_an_extract_begins_at_its_own_block() -> None:

@@ -153,13 +153,13 @@ MUTANTS: dict[str, tuple[ModuleType, str, str, str]] = {
     ),
     "a move on Ascend950 goes by valid rows": (
         L0C,
-        "return packed if self.a5 and not source.fixed else",
-        "return packed if self.a5 else",
+        "return packed if self.reads.by_valid_rows and not source.fixed else",
+        "return packed if self.reads.by_valid_rows else",
         "test_each_instruction_has_its_own_stride",
     ),
     "a move on Ascend910B goes by valid rows": (
         L0C,
-        "return packed if self.a5 and not source.fixed else",
+        "return packed if self.reads.by_valid_rows and not source.fixed else",
         "return packed if not source.fixed else",
         "test_a_move_on_ascend950_takes_the_valid_rows_where_they_are_not_constant",
     ),

@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 from test_verify_acc_places import MULTIPLE, K, V, acc, axis
 
+from pypto_ir.acc_reads import AccReads
 from pypto_ir.congruence import ANY, Congruence, exactly, integers
 from pypto_ir.expr import Expr, index
 from pypto_ir.types import Memory, TileType
@@ -162,7 +163,7 @@ def test_the_rest_of_the_last_blocks_belongs_to_nobody(axis_of: str, size: int, 
 
 def read(t: TileType, place: Place, op: str = "tile.move", into: Memory | None = VEC, a5: bool = False, **more: object) -> list[Finding]:
     at, columns = more.get("at", place.columns), more.get("columns", (t.static_shape or (0, 0))[1])
-    return list(Reading(op, t, place, at, columns, into, a5).findings())  # type: ignore[arg-type]
+    return list(Reading(op, t, place, at, columns, into, AccReads(a5, a5)).findings())  # type: ignore[arg-type]
 
 
 def lies(place: Place, written: Written = V) -> Place:
@@ -198,9 +199,9 @@ def test_what_holds_nothing_may_be_read_in_any_way() -> None:
 def test_each_instruction_reads_with_its_stride(op: str, into: Memory | None, a5: bool, strides: tuple[Stride, ...]) -> None:
     place = lies(whole(32, 64))
     for t, stride in zip((FULL, FEW, FEW_OF_TYPE), strides, strict=True):
-        assert Reading(op, t, place, place.columns, 64, into, a5)._stride() == stride
+        assert Reading(op, t, place, place.columns, 64, into, AccReads(a5, a5))._stride() == stride
     # 8 valid rows that are constant: only an assemble packs them
-    constant = Reading(op, acc(32, 64, 8), place, place.columns, 64, into, a5)._stride()
+    constant = Reading(op, acc(32, 64, 8), place, place.columns, 64, into, AccReads(a5, a5))._stride()
     assert constant == (16 if op == "tile.assemble" and into is VEC else 32)
 
 

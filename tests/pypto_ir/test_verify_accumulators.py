@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from test_interp_l0c import ASKEW, COLUMNS, NARROW, ROWS, right
 
+from extract.target import load_target
 from pypto_ir.acc_chains import unstated_accumulators
 from pypto_ir.diagnostics import Diagnostic, Severity
 from pypto_ir.formats import read_document
@@ -19,7 +20,7 @@ TRUE = {"const": True, "dtype": "BOOL"}
 
 
 def found(p: Program, **more: Any) -> list[Diagnostic]:
-    return [d for f in p.functions for d in accumulators(f, ("functions", 0), target=p.target, **more)]
+    return [d for f in p.functions for d in accumulators(f, ("functions", 0), reads=load_target(p.target).acc_reads, **more)]
 
 
 def codes(p: Program, **more: Any) -> set[str]:
@@ -435,7 +436,7 @@ def test_accumulator_parameters_are_whole_and_hold_something() -> None:
 @pytest.mark.parametrize("file", sorted((SHARED / "dumps").glob("*.py")), ids=lambda file: file.stem)
 def test_nothing_is_found_in_what_the_compiler_accepts(file: Any) -> None:
     p = read_document(file.read_text(encoding="utf-8"), file.name).program
-    assert not [d for f in p.functions for d in accumulators(f, target=p.target)]
+    assert not [d for f in p.functions for d in accumulators(f, reads=load_target(p.target).acc_reads)]
 
 
 def test_deep_nests_are_followed_in_time() -> None:
