@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from building import Build, program, sizes
 from product_programs import matrix
 
+from egraph_rules import page_loops
 from egraph_rules.page_loops import split_page_loops
 from extract.lower import lower
 from extract.target import load_target
 from pypto_ir.dtypes import DType
 from pypto_ir.expr import Binary, Const, Var, index
 from pypto_ir.interp.compare import equivalent
+from pypto_ir.json_writer import write_program
+from pypto_ir.ops.registry import OpError
 from pypto_ir.stmt import Assign, Call, For, Function, While, walk
 from pypto_ir.types import INDEX
 from pypto_ir.verify import verify_program
+from tests.changed_code import change
 
 FP16 = DType.FP16
 #: bytes of a page [16, 32] of FP32
@@ -24,19 +30,20 @@ PAGE = 16 * 32 * 4
 def accumulating(batch: tuple[int, ...], left: tuple[int, ...], right: tuple[int, ...], **ways: object) -> Function:
     """A loop of two trips that adds products of batch dims `left` and `right` to an accumulator. `ways`: `depth` loops around each other,
     `produced` by a product before them, under an `arm`, stored `twice`; `outside` loads the right factor before the loop, `narrow` cuts
-    its columns; `written`, `shared` and `busy` read or write what a loop for some pages first must not."""
+    its columns, `low` are pages of 8 rows; `written`, `shared` and `busy` read or write what a loop for some pages first must not."""
     b = Build()
-    x, y = b.tensor("x", (*left, 16, 16), FP16), b.tensor("y", (*right, 16, 32), FP16, "InOut" if ways.get("written") else "In")
+    rows = 8 if ways.get("low") else 16
+    x, y = b.tensor("x", (*left, rows, 16), FP16), b.tensor("y", (*right, 16, 32), FP16, "InOut" if ways.get("written") else "In")
     columns = b.scalar("n", 8, 32) if ways.get("narrow") else 32
 
     def factors(i: int) -> tuple[Var, Var]:
-        a = b.read(f"a{i}", x, (*left, 16, 16), target_memory="Mat")
+        a = b.read(f"a{i}", x, (*left, rows, 16), target_memory="Mat")
         return a, b.read(f"b{i}", y, (*right, 16, 32), (*right, 16, columns), target_memory="Mat")
 
     if ways.get("produced"):
         acc0 = b.let("acc0", "tile.batch_matmul", *factors(0))
     else:
-        acc0 = b.let("acc0", "tile.create", (*batch, 16, 32), dtype="FP32", target_memory="Acc")
+        acc0 = b.let("acc0", "tile.create", (*batch, rows, 32), dtype="FP32", target_memory="Acc")
     before = factors(1) if ways.get("outside") else None
 
     def nest(depth: int, acc: Var) -> Var:
@@ -154,3 +161,61 @@ def test_an_accumulator_that_l0c_cannot_hold_is_lowered_group_by_group() -> None
     assert equivalent(program(before), program(result.function)).equal
     assert result.changed and result.lower_bound <= result.cost
     assert len([s for s in result.function.body if isinstance(s, For)]) == 2
+
+
+# ---- wrong conditions --------------------------------------------------------------------------------------
+
+#: label: text in the module, text in its place, the program that shows it: batch dims of accumulator and factors, pages that fit, ways
+WRONG: dict[str, tuple[str, str, tuple[Any, ...]]] = {
+    "pages of 8 rows take half a block": ("-(-rows // 16) * 16 * columns", "rows * columns", ((4,), (4,), (4,), 2, {"low": True})),
+    "blocks of 8 rows": ("-(-rows // 16) * 16 * columns", "-(-rows // 8) * 8 * columns", ((4,), (4,), (4,), 2, {"low": True})),
+    "columns are rows": ("* 16 * columns", "* 16 * rows", ((4,), (4,), (4,), 2, {})),
+    "what just fits does not": ("n <= fits)", "n < fits)", ((4,), (4,), (4,), 2, {})),
+    "groups divide unevenly": ("if extent % n == 0 and n <= fits", "if n <= fits", ((3,), (3,), (1,), 2, {})),
+    "groups have parts of inner dims": ("if _all_whole(group, batch) else 1", "", ((2, 5), (2, 1), (1, 5), 4, {})),
+    "inner dims take no room": ("        fits //= most\n", "", ((2, 4), (2, 4), (4,), 4, {})),
+    "other stores are repeated": (
+        "known is not None and known.pure and not known.writes and not known.reads_memory",
+        "True",
+        ((4,), (4,), (4,), 2, {"busy": True}),
+    ),
+    "what is written is read later": ("and args[0].name in self.readable", "", ((4,), (4,), (4,), 2, {"written": True})),
+    "a factor of one page has as many as others": ("[0 if n == 1 else self.start", "[self.start", ((2, 4), (2, 1), (1, 4), 3, {})),
+    "a factor of one page is cut": ("[1 if n == 1 else self.split.group", "[self.split.group", ((4,), (4,), (1,), 2, {})),
+    "factors begin at the first page": ("(*at, 0, 0))", "(*(0 for _ in at), 0, 0))", ((4,), (4,), (4,), 2, {})),
+    "factors have fewer batch dims": ("skipped = len(self.start) - len(batch)", "skipped = 0", ((2, 4), (2, 4), (4,), 4, {})),
+    "groups are stored over the first": (
+        "zip(at, (*self.start, 0, 0), strict=True)",
+        "zip(at, (0,) * len(at), strict=True)",
+        ((4,), (4,), (4,), 2, {}),
+    ),
+    "groups are stored into an older version": ("        self.targets[root] = made\n", "", ((4,), (4,), (4,), 2, {})),
+    "every copy has the author's names": ("if not self.last:", "if False:", ((4,), (4,), (4,), 2, {})),
+    "what is read as a whole is divided": (
+        "return self.pure(s) and not self.touches(s)",
+        "return True",
+        ((4,), (4,), (4,), 2, {"moved": True}),
+    ),
+}
+
+
+def result(batch: tuple[int, ...], left: tuple[int, ...], right: tuple[int, ...], pages: int, ways: dict[str, object]) -> str:
+    """What becomes of a program: that it stays, that it breaks, or its text."""
+    before = accumulating(batch, left, right, **ways)
+    try:
+        after = split_page_loops(before, pages * PAGE)
+        if after is before:
+            return "stays"
+        sound = not verify_program(program(after)) and equivalent(program(before), program(after), seconds=2.0).equal
+        return write_program(program(after)) if sound else "broken"
+    except (OpError, AssertionError, ValueError, KeyError) as error:
+        return f"broken: {type(error).__name__}"
+
+
+@pytest.mark.parametrize("label", WRONG)
+def test_wrong_condition_is_noticed(label: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    old, new, given = WRONG[label]
+    usual = result(*given)
+    assert not usual.startswith("broken")
+    change(monkeypatch, page_loops, old, new)
+    assert result(*given) != usual
