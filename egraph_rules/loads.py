@@ -72,8 +72,8 @@ def row_of(offsets: Dims, extents: Dims) -> Expr:
 
 
 def load_of_window(load: Call, cut: Call, t: TileType) -> Call | None:
-    """The load of what a plain window of a fully valid load holds: rows 16 to 31 of load(x [64, 64], [0, 8], [32, 32]) are
-    load(x, [16, 8], [16, 32]). None where that is a tile of another type than the window's `t`."""
+    """The load of what a plain window of a load holds: rows 16 to 31 of load(x [64, 64], [0, 8], [32, 32]) are load(x, [16, 8], [16, 32]),
+    of which as much is asked for as is valid. None where that is a tile of another type than the window's `t`."""
     offsets, window = tuple_items(load.args[1]), tuple_items(load.args[2])
     at, extents = tuple_items(cut.args[2]), tuple_items(cut.args[1])
     if offsets is None or window is None or at is None or extents is None or not len(offsets) == len(window) == len(at) == len(extents):
@@ -81,7 +81,7 @@ def load_of_window(load: Call, cut: Call, t: TileType) -> Call | None:
     if load.kwarg("clamp"):
         return None
     moved = MakeTuple(tuple(map(add_index, offsets, at)))
-    call = Call(load.op, (load.args[0], moved, MakeTuple(extents), MakeTuple(extents)), load.kwargs, load.attrs)
+    call = Call(load.op, (load.args[0], moved, MakeTuple(extents), MakeTuple(t.valid)), load.kwargs, load.attrs)
     try:
         return call if infer_call(call) == t else None
     except OpError:

@@ -201,7 +201,7 @@ NEAR_MISSES: dict[str, tuple[Make, ...]] = {
     ),
     "flat.pack": (_cut_pages, _pair("tile.add", (2, 3, 1), (1, 3, 1))),
     "slice.slice": (_chain((16, 32), (10, 32), *(("tile.slice", a, {}) for a in (((8, 16), (4, 0)), ((2, 8), (1, 0))))),),
-    "slice.load": (_chain((2, 16, 16), (2, 8, 16), ("tile.slice", ((2, 12, 16), (0, 0, 0)), {})),),
+    "slice.load": (_chain((2, 16, 16), (2, 8, 16), ("tile.slice", ((2, 12, 16), (0, 0, 0)), {"pad_value": "zero"})),),
     "slice.whole": (_chain((8, 16), None, ("tile.slice", ((8, 16), (0, 0)), {"pad_value": "zero"})),),
     "assemble.whole": (_assembled((8, 16), (8, 16), (0, 0), BF16), _assembled((8, 16), (4, 16), (0, 0))),
 }
