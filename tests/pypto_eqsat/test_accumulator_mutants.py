@@ -13,6 +13,7 @@ from typing import Any
 from unittest.mock import patch
 
 import pytest
+from test_narrowed_accumulators import several
 
 import egraph_rules.bands
 import egraph_rules.column_blocks
@@ -36,7 +37,7 @@ from tests.acc_programs import Window, drained, windowed
 from tests.carried_programs import split_k
 from tests.changed_code import change
 from tests.generators import Failure, check_accumulators
-from tests.helpers import Dim, Json, give, incore, let, load, loop, out, ret, scalar, store, tensor
+from tests.helpers import Dim, Json, give, incore, let, load, loop, out, ret, scalar, store, tensor, tile
 
 NARROW, BUFFER, ROWS = egraph_rules.narrowed, egraph_rules.one_buffer, egraph_rules.row_windows
 PAGED, BANDS, BLOCKS = egraph_rules.row_pages, egraph_rules.bands, egraph_rules.column_blocks
@@ -181,6 +182,17 @@ def beside(*windows: Window, shape: tuple[int, int] = (64, 64)) -> Program:
     return windowed(shape, windows, scalars=[scalar("n", range=(0, 16))])
 
 
+def used_as(*steps: Json, shape: tuple[int, ...] = (64, 64)) -> Program:
+    """A product of few rows onto an accumulator, "m0", and what is done with it; "o" is returned."""
+    return several("v", use=lambda _: [*steps, ret("o")], outs=(list(shape),))
+
+
+def from_outside() -> Program:
+    params = [tile("z", 64, 64, memory="Acc"), tensor("x", 64, 16, dtype="FP16"), tensor("y", 16, 64, dtype="FP16"), out("out", 64, 64)]
+    factors = [load("a", "x", [0, 0], [64, 16], [20, 16], memory="Mat"), load("b", "y", [0, 0], [16, 64], memory="Mat")]
+    return incore(params, [*factors, let("m", "tile.matmul_acc", "z", "a", "b"), store("o", "m", [0, 0], "out"), ret("o")])
+
+
 PROGRAMS: dict[str, Callable[[], Program]] = {
     "whole blocks": lambda: batch(16, 64),
     "tall pages": lambda: batch(48, 32),
@@ -200,6 +212,14 @@ PROGRAMS: dict[str, Callable[[], Program]] = {
     "one pitch": lambda: few(50),
     "several pitches": lambda: few("v", 64),
     "windows of few rows": lambda: few(20, cut=True),
+    "few rows declared": lambda: optimize(split_k([64, 256]), validate=False).program,
+    "few rows from outside": from_outside,
+    "few rows handed on": lambda: used_as(
+        let("f", "tile.full", [64, 64], {"const": 0.0, "dtype": "FP32"}, dtype="FP32"),
+        loop("i", [0, 2, 1], {"c": "f"}, [let("u", "tile.move", "m0", target_memory="Vec"), give("u")], ["r"]),
+        store("o", "r", [0, 0], "out_0"),
+    ),
+    "few rows in boxes": lambda: used_as(store("o", "m0", [0, 0, 0], "out_0", [2, 32, 64]), shape=(2, 32, 64)),
     "inside": lambda: split_k([64, 256], inside=True),
     "few rows read": lambda: split_k([64, 256], inside=True, read=True),
     "row windows": lambda: rows((32, 64), 16),
@@ -410,6 +430,15 @@ MUTANTS: dict[str, tuple[ModuleType, str, str, str]] = {
         "if False:",
         "several pitches",
     ),
+    "few rows may come from outside": (NARROW, "if any(map(self.member, params)):", "if False:", "few rows from outside"),
+    "what is handed on may have fewer rows": (NARROW, "if isinstance(e, Var) and e.name in self.types:", "if False:", "few rows handed on"),
+    "boxes may divide few rows": (
+        NARROW,
+        "if box is None or not all(const_int(d) == 1 for d in box[:-2]):",
+        "if box is None:",
+        "few rows in boxes",
+    ),
+    "declared accumulators are written by columns of blocks": (NARROW, " and not p.declared", "", "few rows declared"),
     "windows of few rows may be cut": (NARROW, 'if call.op == "tile.slice" and', 'if call.op == "none" and', "windows of few rows"),
     "pages of few rows stand side by side": (NARROW, "groups = {found.of(name) for name in narrow}", "groups = set()", "few rows"),
 }
