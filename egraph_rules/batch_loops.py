@@ -9,10 +9,10 @@
     o = store(batch_matmul(a, b), [0, 0, 0], out)  for p in range(64) carry t = out:
                                                        yield store(batch_matmul(a_page, b_page), [p, 0, 0], t)
 
-Every statement that is written out once a page takes room in the instruction memory, and time in every compiler behind this one; a loop
-costs two scalar cycles a trip. Where a batch has more pages than `WRITTEN_OUT`, and every page can be loaded, multiplied and stored on
-its own, it is a loop; moves and ops on single cells on the way to the store are part of it. The pages of an accumulator then stand in
-one tile, so they must be whole boxes that L0C holds side by side.
+Every statement that is written out once a page takes room in the instruction cache, and time in every compiler behind this one; a loop
+costs scalar cycles in each trip. Which of the two is cheaper is not decided here: both texts are lowered. A batch can be a loop where every
+page can be loaded, multiplied and stored on its own; moves and ops on single cells on the way to the store are part of it. The pages of an
+accumulator then stand in one tile, so they must be whole boxes that L0C holds side by side.
 """
 
 from __future__ import annotations
@@ -51,17 +51,15 @@ from pypto_ir.stmt import (
 )
 from pypto_ir.types import INDEX, TileType, dims, same_dims
 
-#: most pages of a batch that are written out one by one
-WRITTEN_OUT = 32
 _PRODUCTS = ("tile.batch_matmul", "tile.batch_matmul_acc")
 #: what a statement makes of the value that its loop hands on, and of a page's position
 Step = Callable[[Var, Sequence[Expr]], tuple[list[Stmt], Var]]
 
 
-def roll_batches(function: Function, capacity: int | None, acc_rows: Callable[[DType], int], aliased: Aliased = ()) -> Function:
-    """The function with products of more than `WRITTEN_OUT` pages as loops; the same object where there are none. L0C has `capacity` bytes
-    (None for no limit) and pads a tile to a multiple of `acc_rows` rows; `aliased` are parameters that may be one tensor."""
-    large = large_products(function)
+def roll_batches(function: Function, least: int, capacity: int | None, acc_rows: Callable[[DType], int], aliased: Aliased = ()) -> Function:
+    """The function with products of `least` pages and more as loops; the same object where none can be. L0C has `capacity` bytes (None
+    for no limit) and pads a tile to a multiple of `acc_rows` rows; `aliased` are parameters that may be one tensor."""
+    large = [s for s in _products(function) if forms.pages(_shape(s.target)) >= least]
     if not large:
         return function
     roller = _Roller(function, aliased)
@@ -69,10 +67,13 @@ def roll_batches(function: Function, capacity: int | None, acc_rows: Callable[[D
     return replace(function, body=roller.block(function.body)) if roller.loops or roller.stored else function
 
 
-def large_products(function: Function) -> list[Assign]:
-    """The products of a function that have more than `WRITTEN_OUT` pages."""
-    found = (s for s in walk(function.body) if isinstance(s, Assign) and isinstance(s.value, Call) and s.value.op in _PRODUCTS)
-    return [s for s in found if forms.pages(_shape(s.target)) > WRITTEN_OUT]
+def page_counts(function: Function) -> list[int]:
+    """The pages of every product of a batch, in program order."""
+    return [n for n in (forms.pages(_shape(s.target)) for s in _products(function)) if n > 1]
+
+
+def _products(function: Function) -> list[Assign]:
+    return [s for s in walk(function.body) if isinstance(s, Assign) and isinstance(s.value, Call) and s.value.op in _PRODUCTS]
 
 
 def _shape(v: Expr) -> tuple[int, ...]:

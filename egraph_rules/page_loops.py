@@ -16,12 +16,13 @@ and its last statement stands nothing else that reads or writes memory.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from itertools import product
 
 from egraph_rules.chains import Chains, chains, in_acc
 from egraph_rules.page_parts import Aliased, factors, part_of_load, plus, readable, whole_loads
+from pypto_ir.dtypes import DType
 from pypto_ir.expr import Expr, MakeTuple, Var
 from pypto_ir.names import names_of
 from pypto_ir.ops.registry import find_op, type_of
@@ -49,16 +50,16 @@ from pypto_ir.types import TensorType, TileType, Type, dims, same_dims, tile_typ
 Shape = tuple[int, ...]
 
 
-def split_page_loops(function: Function, capacity: int, aliased: Aliased = ()) -> Function:
+def split_page_loops(function: Function, capacity: int, acc_rows: Callable[[DType], int], aliased: Aliased = ()) -> Function:
     """The function with accumulators of more than `capacity` bytes written out by groups of pages; the same object where none is, or
-    none can be. `aliased` are parameters that may be one tensor."""
+    none can be. L0C pads a tile to a multiple of `acc_rows` rows; `aliased` are parameters that may be one tensor."""
     if not any(isinstance(s, Assign) and isinstance(s.value, Call) and s.value.op == "tile.batch_matmul_acc" for s in walk(function.body)):
         return function
     found = chains(function)
     large: dict[str, Shape] = {}
     for s in walk(function.body):
         for v in definitions(s):
-            group = _group(v, capacity)
+            group = _group(v, capacity, acc_rows)
             if group is not None:
                 large.setdefault(found.of(v.name), group)
     for chain, group in large.items():
@@ -66,13 +67,14 @@ def split_page_loops(function: Function, capacity: int, aliased: Aliased = ()) -
     return function
 
 
-def _group(v: Var, capacity: int) -> Shape | None:
+def _group(v: Var, capacity: int, acc_rows: Callable[[DType], int]) -> Shape | None:
     """Batch dims of the largest group of pages of an accumulator that fits, where not all of them do."""
     t = v.type
     if not in_acc(v) or not isinstance(t, TileType) or t.static_shape is None or t.rank < 3 or not same_dims(t.valid, t.shape):
         return None
     *batch, rows, columns = t.static_shape
-    held = -(-rows // 16) * 16 * columns * t.dtype.bytes
+    unit = acc_rows(t.dtype)
+    held = -(-rows // unit) * unit * columns * t.dtype.bytes
     fits = capacity // held
     if fits == 0:
         return None

@@ -28,17 +28,24 @@ def lower_bound(graph: Graph, choice: Choice, target: Target, held: Mapping[int,
     rest = price(skeleton(graph.encoded.function), target, default_trips)
     # regions of one weight are bounded together: a sum of maxima is at least the maximum of the sums
     groups: dict[float, Cycles] = {}
+    code = 0.0
     for region in rest.regions:
         groups[region.trips] = groups.get(region.trips, ZERO) + region.cycles
     shares = []
     for c in _unavoidable(graph, choice):
         least = _least(choice.options[c])
+        code += least.code
         match held.get(c, ()):
             case (trips,):
                 groups[trips] = groups.get(trips, ZERO) + least
             case (_, *_) as several:
                 shares.append(min(several) * EPSILON * least.total)
-    return fsum((objective(groups.items()), *shares))
+    return fsum((objective(groups.items()), *shares, target.code.cost(rest.instructions + code)))
+
+
+def surely_code(graph: Graph, choice: Choice) -> float:
+    """The static instructions of the classes that every choice needs."""
+    return fsum(_least(choice.options[c]).code for c in _unavoidable(graph, choice))
 
 
 def _least(options: list[Option]) -> Cycles:

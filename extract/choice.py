@@ -8,10 +8,11 @@ cost that is reported is that of the emitted program.
 from __future__ import annotations
 
 import heapq
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal, TypeAlias
 
 from egraph_rules import forms
+from egraph_rules.encode import is_store, is_value
 from egraph_rules.graph import ENode, Graph
 from egraph_rules.tables import FillEntry, StoreEntry
 from extract.cost import call_cost
@@ -35,7 +36,7 @@ from extract.target import Target
 from pypto_ir.expr import Expr, MakeTuple, Var, const_int, index
 from pypto_ir.linear import provably_equal
 from pypto_ir.ops.registry import OpError, type_of
-from pypto_ir.stmt import Call, tuple_items
+from pypto_ir.stmt import Call, tuple_items, walk
 from pypto_ir.types import Memory, TileType, Type, UnknownType, same_dim, same_dims, tile_type, with_valid
 
 _LIMIT = 1e300
@@ -176,6 +177,9 @@ class _Search:
     def __init__(self, graph: Graph, target: Target, weights: dict[int, float], banned: set[tuple[int, Form]]) -> None:
         self.graph, self.target, self.weights, self.banned = graph, target, weights, banned
         self.expected = _expected(graph)
+        # where the author's text alone does not stay in the instruction cache, every instruction is fetched
+        written = sum(is_value(s) or is_store(s) for s in walk(graph.encoded.function.body))
+        self.code = target.code if written <= target.code.cached else replace(target.code, cached=0)
         self.types: dict[int, Type] = {}
         self.costs: dict[int, float] = {}
         #: how many options of a class were found when it was settled
@@ -215,7 +219,7 @@ class _Search:
         option = self.option(c, node)
         if option is None:
             return
-        own = option.cycles.total * self.weights.get(c, 1.0)
+        own = option.cycles.total * self.weights.get(c, 1.0) + self.code.cost(option.cycles.code)
         cost = min(_LIMIT, own + sum(self.costs[child] for child in node.children))
         self.found.setdefault(c, []).append((cost, i, option))
         heapq.heappush(heap, (cost, c, i))

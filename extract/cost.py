@@ -50,8 +50,14 @@ def cycles(op: str, operands: Sequence[Type], result: Type, kwargs: Keywords, ta
 
 
 def call_cost(call: Call, result: Type, target: Target) -> Cost:
-    """The price of a call whose result has type `result`."""
-    return cost(call.op, tuple(type_of(a) for a in call.args), result, call.kwargs, target)
+    """The price of a call whose result has type `result`, as a statement: what costs anything is one instruction."""
+    return _stated(call.op, tuple(type_of(a) for a in call.args), result, call.kwargs, target)
+
+
+@lru_cache(maxsize=1 << 16)
+def _stated(op: str, operands: tuple[Type, ...], result: Type, kwargs: Keywords, target: Target) -> Cost:
+    priced = cost(op, operands, result, kwargs, target)
+    return priced if priced.cycles == ZERO else priced._replace(cycles=replace(priced.cycles, code=1.0))
 
 
 @lru_cache(maxsize=1 << 16)

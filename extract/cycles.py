@@ -5,6 +5,10 @@ such loads and one matmul of 533 cycles, run 8 times, costs `8 * (max + (sum of 
 + (3344 + 533 + 16) / 16): pipes run side by side, so the busiest one decides, and the rest counts a little so
 that every saving is a gain.
 
+Static code has a price of its own: instructions beyond those that the instruction cache holds are fetched in
+every run. A program of 300 instructions on a machine that keeps 128, at 50 cycles each, pays 172 * 50 cycles,
+whatever its loops do.
+
 Cycles are multiples of 1/1024, rounded up: sums of them are exact in floating point, do not depend on the
 order of addition, and an instruction cut in two is never cheaper than the whole.
 """
@@ -15,7 +19,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from math import ceil, fsum
 
-from extract.target import PIPES
+from extract.target import FREE_CODE, PIPES, Code
 
 #: the weight of the sum over pipes beside the busiest pipe
 EPSILON = 1 / 16
@@ -25,7 +29,7 @@ GRID = 1024
 
 @dataclass(frozen=True, slots=True)
 class Cycles:
-    """Busy cycles of each pipe (`spec/hardware.md` 3)."""
+    """Busy cycles of each pipe (`spec/hardware.md` 3), and the static instructions (`code`) that keep them busy."""
 
     mte2: float = 0.0
     mte1: float = 0.0
@@ -34,6 +38,7 @@ class Cycles:
     v: float = 0.0
     mte3: float = 0.0
     s: float = 0.0
+    code: float = 0.0
 
     def __add__(self, other: Cycles) -> Cycles:
         return Cycles(
@@ -44,6 +49,7 @@ class Cycles:
             self.v + other.v,
             self.mte3 + other.mte3,
             self.s + other.s,
+            self.code + other.code,
         )
 
     def __mul__(self, times: float) -> Cycles:
@@ -52,23 +58,28 @@ class Cycles:
     __rmul__ = __mul__
 
     @property
-    def values(self) -> tuple[float, float, float, float, float, float, float]:
+    def values(self) -> tuple[float, ...]:
+        """The cycles in the order of `PIPES`, then the instructions."""
+        return (self.mte2, self.mte1, self.m, self.fix, self.v, self.mte3, self.s, self.code)
+
+    @property
+    def pipes(self) -> tuple[float, ...]:
         """The cycles in the order of `PIPES`."""
         return (self.mte2, self.mte1, self.m, self.fix, self.v, self.mte3, self.s)
 
     @property
     def peak(self) -> float:
         """The cycles of the busiest pipe."""
-        return max(self.values)
+        return max(self.pipes)
 
     @property
     def total(self) -> float:
         """The sum over pipes."""
-        return sum(self.values)
+        return sum(self.pipes)
 
     def items(self) -> Iterator[tuple[str, float]]:
         """Pipe names with their cycles, in the order of `PIPES`."""
-        return zip(PIPES, self.values, strict=True)
+        return zip(PIPES, self.pipes, strict=True)
 
 
 ZERO = Cycles()
@@ -86,15 +97,19 @@ def on_pipe(pipe: str, cycles: float, issue: float = 0.0) -> Cycles:
     return Cycles(**fields)
 
 
-def objective(regions: Iterable[tuple[float, Cycles]]) -> float:
-    """The cost of a choice: the sum over regions of `trips * (busiest pipe + EPSILON * sum over pipes)`.
+def objective(regions: Iterable[tuple[float, Cycles]], code: Code = FREE_CODE) -> float:
+    """The cost of a choice: the sum over regions of `trips * (busiest pipe + EPSILON * sum over pipes)`, and the
+    price of its static code.
 
     A region is given as its trips and the cycles of what it holds itself, nested regions left out. The sum is
     rounded once, so that the order of the regions does not matter.
     """
-    return fsum(weight(trips, cycles.values) for trips, cycles in regions)
+    held = list(regions)
+    dynamic = fsum(weight(trips, cycles.values) for trips, cycles in held)
+    return dynamic + code.cost(fsum(cycles.code for _, cycles in held))
 
 
 def weight(trips: float, values: tuple[float, ...]) -> float:
-    """What a region adds to the cost: `values` are its cycles in the order of `PIPES`."""
-    return trips * (max(values) + EPSILON * sum(values))
+    """What a region adds to the cost beside its code: `values` are those of its cycles."""
+    pipes = values[:-1]
+    return trips * (max(pipes) + EPSILON * sum(pipes))

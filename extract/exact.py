@@ -158,12 +158,14 @@ class Model:
             *self.extras,
         ]:
             if cycles.total:
-                in_region.setdefault(r, []).append((var, [round(v * GRID) for v in cycles.values]))
+                in_region.setdefault(r, []).append((var, [round(v * GRID) for v in cycles.pipes]))
         moved = [i for i in self.live if not problem.candidates[i].own]
         share, tie = round(1 / EPSILON), 1 + len(moved)
-        bases = [[round(v * GRID) for v in load.values] for load in problem.loads]
+        bases = [[round(v * GRID) for v in load.pipes] for load in problem.loads]
+        fetch, beyond, most_beyond = self.beyond()
         most = [max(base[p] + sum(c[p] for _, c in in_region.get(r, ())) for p in range(len(base))) for r, base in enumerate(bases)]
-        total = sum((w * (share + len(bases[r])) * most[r] for r, w in enumerate(weights)), Fraction(0)) * tie / _whole(weights)
+        total = sum((w * (share + len(bases[r])) * most[r] for r, w in enumerate(weights)), Fraction(share * fetch * most_beyond))
+        total *= tie / _whole(weights)
         if total >= _MOST:
             total, tie = total / tie, 1
         self.exact = total < _MOST
@@ -177,10 +179,25 @@ class Model:
             for p in range(len(base)):
                 self.model.add(peak >= base[p] + sum(c[p] * var for var, c in costs if c[p]))
             terms.append(weight * tie * (share * peak + sum(base) + sum(sum(c) * var for var, c in costs)))
+        terms.append(int(1 / unit) * tie * share * fetch * beyond)
         last = sum(self.take[i] for i in moved) if tie > 1 else 0
         self.model.minimize(sum(terms) + last)
         self.tie = tie
         return float(unit / (share * GRID))
+
+    def beyond(self) -> tuple[int, Any, int]:
+        """What fetching an instruction costs in units of the grid, how many have to be fetched in every run, and the most that may be."""
+        problem, code = self.problem, self.problem.code
+        items = [(self.take[i], problem.candidates[i].cycles.code) for i in self.live]
+        items += [(var, cycles.code) for var, _, cycles in self.extras]
+        counted = [(var, round(n)) for var, n in items if n]
+        free = code.cached - round(sum(load.code for load in problem.loads))
+        most = max(0, sum(n for _, n in counted) - free)
+        if not code.fetch or not most:
+            return 0, 0, 0
+        beyond = self.model.new_int_var(max(0, -free), most, "code")
+        self.model.add(beyond >= sum(n * var for var, n in counted) - free)
+        return round(code.fetch * GRID), beyond, most
 
     def weights(self) -> list[Fraction]:
         """The trips of every region, exactly."""

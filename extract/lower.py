@@ -4,10 +4,11 @@ function where nothing is gained.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from math import inf
 
-from egraph_rules.batch_loops import large_products, roll_batches
+from egraph_rules.batch_loops import page_counts, roll_batches
 from egraph_rules.engine import Limits, Report, UnsoundRule
 from egraph_rules.graph import Graph, saturated
 from egraph_rules.narrowed import narrow_accumulators
@@ -47,7 +48,7 @@ class Lowered:
     `changed` False where the author's function stayed, `settled` True where
     a second run is known to change nothing, `limit` what stopped the choice before its proof, if anything did; `passes` how it was decided,
     where that was to be kept. Where it was lowered from another text than the author's, `beaten` is what the author's own gives, or
-    `refusal` why it gives nothing. `rolled` tells that products of large batches are loops, which upstream writes out."""
+    `refusal` why it gives nothing."""
 
     function: Function
     cost: float
@@ -65,7 +66,6 @@ class Lowered:
     passes: list[Pass] = field(default_factory=list)
     beaten: Lowered | None = None
     refusal: tuple[Diagnostic, ...] = ()
-    rolled: bool = False
 
     @property
     def from_other_text(self) -> bool:
@@ -85,6 +85,8 @@ class Lowered:
             self.seconds[phase] = self.seconds.get(phase, 0.0) + spent
 
 
+#: most pages of a batch that are written out where code has no price, or no loop is cheaper: a program has to stay finite
+MOST_WRITTEN = 1024
 #: how often a result is taken as a new input, unless it is settled before
 ROUNDS = 4
 
@@ -109,31 +111,15 @@ def lower(
 
     chosen = choice_limits or ChoiceLimits()
 
-    def once(f: Function, limits_of_choice: ChoiceLimits) -> Lowered:
+    def once(f: Function, limits_of_choice: ChoiceLimits, beat: float = inf) -> Lowered:
         # what a choice is made of lives to its end: looking for dead cycles in it would take longer the larger it is
         with collector_paused():
-            return _lower_once(f, target, aliased, limits, default_trips, without, limits_of_choice, traced)
+            return _lower_once(f, target, aliased, limits, default_trips, without, limits_of_choice, traced, beat)
 
-    result, refused = None, None
-    for name, text in _texts(function, target, aliased):
-        if name == PAGE_LOOPS and not (refused is not None and any(d.code == "M001" for d in refused.diagnostics)):
-            continue
-        try:
-            result = once(text, chosen)
-        except Refused as why:
-            refused = refused or why
-            continue
-        if name is not None:
-            result.rolled = name == BATCH_LOOPS
-            result.changed, result.input_cost = True, price(function, target, default_trips).cost
-            if name == PAGE_LOOPS:
-                # the loop may be cut otherwise
-                result.lower_bound = min(result.lower_bound, price(skeleton(function), target, default_trips).cost)
-            result.passes = [replace(p, prepared=(name, *p.prepared)) for p in result.passes]
-        break
-    if result is None:
-        assert refused is not None
-        raise refused
+    def text(f: Function, beat: float) -> Lowered:
+        return once(f, chosen if beat == inf else chosen.again(1 / ROUNDS), beat)
+
+    result = _of_texts(function, text, target, aliased, default_trips)
     for _ in range(ROUNDS):
         if result.settled or not result.changed:
             break
@@ -150,20 +136,76 @@ def lower(
     return result
 
 
-def _texts(function: Function, target: Target, aliased: tuple[tuple[str, str], ...]) -> Iterator[tuple[str | None, Function]]:
-    """What is lowered, in this order, until something fits: large batches as loops, the function as it is, and, with loops written out
-    by pages, accumulators apart that together are too large."""
-    capacity = target.capacity(Memory.ACC)
-    if large_products(function):
+class _Dearer(Exception):
+    """Nothing that a text gives is cheaper than what is known already."""
+
+
+def _of_texts(
+    function: Function, once: Callable[[Function, float], Lowered], target: Target, aliased: tuple[tuple[str, str], ...], default_trips: int
+) -> Lowered:
+    """The cheapest of the function as it is and of the function with products of batches as loops, or, where neither fits, what comes of
+    accumulators apart that together are too large. Raises `Refused` where nothing fits."""
+    tried = _Tried(function, once, target, default_trips)
+    counts = page_counts(function)
+    # where fetching the products alone takes time, loops come first: what is written out is then given up by its bound
+    loops_first = sum(counts) > target.code.cached if target.code.fetch else max(counts, default=0) > MOST_WRITTEN
+    if not loops_first:
+        tried.text(None, function)
+    if counts and not tried.cached:
         joined = one_buffer(into_l1(function))
-        rolled = roll_batches(joined, capacity, target.acc_row_alignment, aliased)
-        if rolled is not joined:
-            yield BATCH_LOOPS, rolled
-    yield None, function
-    if capacity is not None:
-        apart = split_page_loops(function, capacity, aliased)
+        large = [n for n in counts if n > MOST_WRITTEN]
+        levels = {n for n in counts if n <= MOST_WRITTEN} | ({min(large)} if large else set())
+        for least in sorted(levels, reverse=True):
+            rolled = roll_batches(joined, least, target.capacity(Memory.ACC), target.acc_row_alignment, aliased)
+            if rolled is not joined:
+                tried.text(BATCH_LOOPS, rolled)
+            if tried.cached:
+                break
+    if loops_first and (tried.best is None or max(counts) <= MOST_WRITTEN):
+        tried.text(None, function)
+    capacity = target.capacity(Memory.ACC)
+    if tried.best is None and capacity is not None and any(d.code == "M001" for d in tried.refusals):
+        apart = split_page_loops(function, capacity, target.acc_row_alignment, aliased)
         if apart is not function:
-            yield PAGE_LOOPS, apart
+            tried.text(PAGE_LOOPS, apart)
+            if tried.best is not None:
+                # the loop may be cut otherwise
+                tried.best.lower_bound = min(tried.best.lower_bound, price(skeleton(function), target, default_trips).cost)
+    if tried.best is None:
+        raise Refused(tried.refusals)
+    return tried.best
+
+
+class _Tried:
+    """The cheapest result of the texts of one function so far, and why the first of them gave none, if it did not."""
+
+    def __init__(self, function: Function, once: Callable[[Function, float], Lowered], target: Target, default_trips: int) -> None:
+        self.function, self.once, self.target, self.default_trips = function, once, target, default_trips
+        self.best: Lowered | None = None
+        self.refusals: tuple[Diagnostic, ...] = ()
+
+    @property
+    def cached(self) -> bool:
+        """True where the best result has no code that is fetched in every run."""
+        return self.best is not None and not self.best.price.code
+
+    def text(self, name: str | None, text: Function) -> None:
+        """Lower a text, which `name` tells the preparation of, and keep what comes of it where that is cheaper."""
+        known = self.best
+        try:
+            found = self.once(text, inf if known is None else known.cost)
+        except _Dearer:
+            return
+        except Refused as why:
+            self.refusals = why.diagnostics if name is None else self.refusals or why.diagnostics
+            return
+        if name is not None:
+            found.changed, found.input_cost = True, price(self.function, self.target, self.default_trips).cost
+            found.passes = [replace(p, prepared=(name, *p.prepared)) for p in found.passes]
+        if known is None or found.cost < known.cost * (1 - 1e-9):
+            self.best = found
+        if known is not None and self.best is not None:
+            self.best.lower_bound = min(self.best.lower_bound, found.lower_bound, known.lower_bound)
 
 
 def _lower_once(
@@ -175,8 +217,9 @@ def _lower_once(
     without: frozenset[str],
     choice_limits: ChoiceLimits,
     traced: bool,
+    beat: float,
 ) -> Lowered:
-    """One pass from encoding to allocation."""
+    """One pass from encoding to allocation. Raises `_Dearer` where no choice costs less than `beat`."""
     found = refusals(function)
     if found:
         raise Refused(found)
@@ -204,6 +247,8 @@ def _lower_once(
     clock.lap("choose")
     decision = decide(question, choices, known, choice_limits)
     clock.lap("prove")
+    if decision.bound >= beat * (1 - 1e-9):
+        raise _Dearer
     before = price(function, target, default_trips)
     author = (function, before) if is_two_d(function) and lifted.function is lifted.given else None
     best = fitted(question, choices, decision, author, Judge(question, target, default_trips, clock), choice_limits)

@@ -2,7 +2,8 @@
 
 Two loops that only hand a tensor on to each other have nothing to decide together: neither pipe loads nor tiles of one matter to the other,
 unless a condition is on candidates of both.
-A function of 28 such loops is 28 small problems instead of one large one, and their costs add up.
+A function of 28 such loops is 28 small problems instead of one large one, and their costs add up. Static code is all one: it parts only
+where every choice has more instructions than are cached, so that each costs the same, or none has.
 """
 
 from __future__ import annotations
@@ -11,11 +12,15 @@ from dataclasses import replace
 
 from extract.cycles import ZERO, objective
 from extract.problem import Problem
+from extract.target import FREE_CODE, Code
 
 
 def parts(problem: Problem) -> list[Problem]:
     """The problem cut into parts with candidates, in order of their first region; one part where everything hangs together. A part has
-    the loads of its own regions only."""
+    the loads of its own regions only, and pays for all of its code, or for none."""
+    code = _code_of_parts(problem)
+    if code is None:
+        return [problem]
     top = list(range(len(problem.regions.items)))
 
     def find(r: int) -> int:
@@ -51,16 +56,33 @@ def parts(problem: Problem) -> list[Problem]:
             loads = [load if r in inside else ZERO for r, load in enumerate(problem.loads)]
             roots = [d for d in problem.roots if d.region in inside]
             conditions = problem.conditions.within({i for members in by_class.values() for i in members})
-            result.append(replace(problem, by_class=by_class, roots=roots, loads=loads, conditions=conditions))
+            result.append(replace(problem, by_class=by_class, roots=roots, loads=loads, conditions=conditions, code=code))
     return result
 
 
 def rest(problem: Problem, pieces: list[Problem]) -> float:
-    """What the regions that no part covers cost: regions without candidates."""
+    """What the regions that no part covers cost: regions without candidates; less the code that parts pay for although it is cached."""
     covered = {r for piece in pieces for r, load in enumerate(piece.loads) if load is not ZERO or _holds(piece, r)}
-    return objective(
-        (r.trips, load) for i, (r, load) in enumerate(zip(problem.regions.items, problem.loads, strict=True)) if i not in covered
-    )
+    code = _code_of_parts(problem) or problem.code
+    regions = enumerate(zip(problem.regions.items, problem.loads, strict=True))
+    paid_for = code.fetch * problem.code.cached
+    return objective(((r.trips, load) for i, (r, load) in regions if i not in covered), code) - paid_for
+
+
+def _code_of_parts(problem: Problem) -> Code | None:
+    """What each part pays for its code, None where that depends on the others."""
+    code = problem.code
+    if not code.fetch:
+        return FREE_CODE
+    most = sum(load.code for load in problem.loads) + sum(cycles.code for cut in problem.conditions.cuts for _, cycles in cut.extra or ())
+    made: dict[tuple[int, int], float] = {}
+    for members in problem.by_class.values():
+        for i in members:
+            k = problem.candidates[i]
+            made[(k.c, k.region)] = max(made.get((k.c, k.region), 0.0), k.cycles.code)
+    if most + sum(made.values()) <= code.cached:
+        return FREE_CODE
+    return replace(code, cached=0) if problem.surely >= code.cached else None
 
 
 def _holds(piece: Problem, region: int) -> bool:

@@ -9,12 +9,13 @@ and in front. The body of a scope belongs to the region around it.
 Statements of the skeleton cost scalar cycles: a trip of a loop two (count and compare), a branch one, every
 tile that a trip or a branch hands on one, an assigned expression with an operator one, a call of a function one
 (the called function has a price of its own). Index arithmetic written inside an operand is part of the issue of its instruction.
+Whatever costs a cycle is one static instruction of the function, however often it runs.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from extract.cost import call_cost
 from extract.cycles import ZERO, Cycles, objective
@@ -61,12 +62,14 @@ class RegionPrice:
 @dataclass(frozen=True, slots=True)
 class Price:
     """What a function costs: `cost` is the objective, `cycles` and `traffic` (bytes per channel) are weighted
-    by trips."""
+    by trips. `instructions` are those of its text, `code` the cycles of `cost` that it takes to fetch them."""
 
     cost: float
     cycles: Cycles
     traffic: Mapping[str, float]
     regions: tuple[RegionPrice, ...]
+    instructions: int
+    code: float
 
     @property
     def memory_bytes(self) -> float:
@@ -80,10 +83,11 @@ def price(function: Function, target: Target, default_trips: int = DEFAULT_TRIPS
     work = _Work(target, default_trips, dict(parameter_ranges(function)))
     work.region("body", None, None, 1.0, function.body)
     regions = tuple(RegionPrice(r.kind, r.label, r.parent, r.trips, Cycles(*r.sums)) for r in work.regions)
-    total = ZERO
+    total, instructions = ZERO, round(sum(r.cycles.code for r in regions))
     for r in regions:
         total = total + r.cycles * r.trips
-    return Price(objective((r.trips, r.cycles) for r in regions), total, work.traffic, regions)
+    cost = objective(((r.trips, r.cycles) for r in regions), target.code)
+    return Price(cost, replace(total, code=float(instructions)), work.traffic, regions, instructions, target.code.cost(instructions))
 
 
 def price_program(program: Program, target: Target, default_trips: int = DEFAULT_TRIPS) -> dict[str, Price]:
@@ -99,6 +103,14 @@ class _Region:
     trips: float
     sums: list[float] = field(default_factory=lambda: [0.0] * len(ZERO.values))
 
+    def scalar(self, cycles: float) -> None:
+        """One scalar instruction of the skeleton, if it takes any cycles."""
+        self.add(Cycles(s=cycles, code=float(cycles > 0)))
+
+    def add(self, cycles: Cycles) -> None:
+        for i, value in enumerate(cycles.values):
+            self.sums[i] += value
+
 
 class _Work:
     def __init__(self, target: Target, default_trips: int, ranges: dict[str, Interval]) -> None:
@@ -110,7 +122,7 @@ class _Work:
         """Price a block that is a region of its own; `scalars` are the cycles of a trip beside its statements."""
         region = _Region(kind, label, parent, count)
         self.regions.append(region)
-        region.sums[-1] += scalars
+        region.scalar(scalars)
         self.block(block, region, len(self.regions) - 1)
 
     def block(self, block: Block, region: _Region, at: int) -> None:
@@ -124,10 +136,10 @@ class _Work:
             case Eval(value=Call() as call):
                 self.call(call, UnknownType(), region)
             case Assign(value=FunctionCall() | Submit()) | Eval():
-                region.sums[-1] += 1.0
+                region.scalar(1.0)
             case Assign(targets=(Var(name=name, type=ScalarType()),), value=value):
                 if isinstance(value, Unary | Binary | Cast):
-                    region.sums[-1] += 1.0
+                    region.scalar(1.0)
                 self.ranges[name] = interval(value, self.ranges)  # type: ignore[arg-type]
             case For(var=var, body=body):
                 count = trips(s, self.ranges, self.default_trips)
@@ -136,7 +148,7 @@ class _Work:
             case While(body=body):
                 self.region("while", None, at, nested(region.trips, self.default_trips), body, LOOP_SCALARS + _handed(s.carries))
             case If(then=then, orelse=orelse, results=results):
-                region.sums[-1] += BRANCH_SCALARS + _handed(results)
+                region.scalar(BRANCH_SCALARS + _handed(results))
                 self.region("then", None, at, region.trips * ARM_TRIPS, then)
                 if orelse is not None:
                     self.region("else", None, at, region.trips * ARM_TRIPS, orelse)
@@ -145,8 +157,7 @@ class _Work:
 
     def call(self, call: Call, result: Type, region: _Region) -> None:
         priced = call_cost(call, result, self.target)
-        for i, value in enumerate(priced.cycles.values):
-            region.sums[i] += value
+        region.add(priced.cycles)
         for channel, size in priced.traffic:
             self.traffic[channel] = self.traffic.get(channel, 0.0) + size * region.trips
 

@@ -15,7 +15,7 @@ from math import inf
 
 from egraph_rules.encode import is_value
 from egraph_rules.graph import ENode, Graph
-from extract.bound import skeleton
+from extract.bound import skeleton, surely_code
 from extract.choice import FORMS, Choice, Form, leaf_form, obligations
 from extract.cuts import Conditions
 from extract.cycles import ZERO, Cycles, objective
@@ -24,7 +24,7 @@ from extract.least import least
 from extract.machine import LEAVES, STORES, written_operands
 from extract.price import HANDED_SCALARS, price
 from extract.regions import Regions, free_dims, regions
-from extract.target import Target
+from extract.target import FREE_CODE, Code, Target
 from extract.trips import DEFAULT_TRIPS
 from pypto_ir.expr import Var, const_int, variables
 from pypto_ir.stmt import Assign, For, If, Stmt, While, Yield, terminator, uses, walk
@@ -60,7 +60,8 @@ class Candidate:
 @dataclass(slots=True)
 class Problem:
     """Candidates, the demands that every choice must meet, the load of every region beside them, and what else is known of choices.
-    `least` is `choice` with every option at the least that it costs, as candidates cost."""
+    `least` is `choice` with every option at the least that it costs, as candidates cost. `code` is the price of static code, `surely` the
+    instructions that every choice has."""
 
     graph: Graph
     choice: Choice
@@ -71,6 +72,8 @@ class Problem:
     roots: list[Demand] = field(default_factory=list)
     loads: list[Cycles] = field(default_factory=list)
     conditions: Conditions = field(default_factory=lambda: Conditions([], []))
+    code: Code = FREE_CODE
+    surely: float = 0.0
 
     def servers(self, d: Demand) -> list[int]:
         """The candidates that meet a demand: earlier, in its region or one around it. A form that a value is handed on in has no place."""
@@ -116,7 +119,7 @@ class Problem:
             loads[k.region] = loads[k.region] + k.cycles
         for region, cycles in self.conditions.extra(members):
             loads[region] = loads[region] + cycles
-        return objective((r.trips, load) for r, load in zip(self.regions.items, loads, strict=True))
+        return objective(((r.trips, load) for r, load in zip(self.regions.items, loads, strict=True)), self.code)
 
 
 def problem(graph: Graph, choice: Choice, target: Target, default_trips: int = DEFAULT_TRIPS) -> Problem:
@@ -134,6 +137,7 @@ def problem(graph: Graph, choice: Choice, target: Target, default_trips: int = D
     out.loads = [ZERO] * len(places.items)
     for number, region in zip(priced_regions(graph, places), fixed.regions, strict=True):
         out.loads[number] = out.loads[number] + region.cycles
+    out.code, out.surely = target.code, fixed.instructions + surely_code(graph, out.least)
     return out
 
 
@@ -362,10 +366,8 @@ class _Builder:
                     continue
                 out.by_class.setdefault(handover_class(h), []).append(len(out.candidates))
                 out.by_class[form_class(h, form)] = [len(out.candidates)]
-                tiles = 1
-                if form == "pages":
-                    tiles = self.graph.page_counts.get(classes[0], 1)
-                cycles = Cycles(*ZERO.values[:-1], HANDED_SCALARS * tiles)
+                tiles = self.graph.page_counts.get(classes[0], 1) if form == "pages" else 1
+                cycles = Cycles(s=HANDED_SCALARS * tiles)
                 out.candidates.append(
                     Candidate(handover_class(h), number, self.handing(h), -1, cycles, (), tuple(self.oblige(h, form)), True)
                 )

@@ -38,7 +38,7 @@ def search(problem: Problem, chosen: list[int], cost: float, nodes: int = NODES)
     return replace(run.best, nodes=nodes - run.nodes)
 
 
-#: busy cycles of each pipe, as `Cycles.values`
+#: busy cycles of each pipe and instructions, as `Cycles.values`
 _Load = tuple[float, ...]
 
 
@@ -108,10 +108,11 @@ class _Search:
             if c in self.least:
                 region, load = self.least[c]
                 more[region] = tuple(map(add, more.get(region) or self.loads[region], load))
-        weights = list(self.weights)
+        weights, code = list(self.weights), fsum(load[-1] for load in self.loads)
         for region, load in more.items():
             weights[region] = weight(self.trips[region], load)
-        return fsum(weights)
+            code += load[-1] - self.loads[region][-1]
+        return fsum(weights) + self.problem.code.cost(code)
 
     def served(self, d: Demand) -> bool:
         return any(j in self.taken for j in self.serving(d))

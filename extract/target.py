@@ -148,12 +148,30 @@ class VectorUnit:
     transpose: Transpose
 
 
+@dataclass(frozen=True, slots=True)
+class Code:
+    """What static code costs a run: `cached` instructions stay in the instruction cache from run to run, each
+    one beyond them is fetched anew in `fetch` cycles."""
+
+    cached: int
+    fetch: float
+    source: str
+
+    def cost(self, instructions: float) -> float:
+        """Cycles that so many instructions take to fetch."""
+        return self.fetch * max(0.0, instructions - self.cached)
+
+
+#: code without a price
+FREE_CODE = Code(0, 0.0, "no target")
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Target:
     """A machine. Compared by identity: load a target once, and derive variants with `dataclasses.replace`.
 
     `name` None is the machine of a program that states no target: the numbers of `ascend910b`, capacities
-    without limit. `issue` are cycles of pipe S per instruction on each pipe; `fallback` maps a pipe to (fixed
+    without limit, code without a price. `issue` are cycles of pipe S per instruction on each pipe; `fallback` maps a pipe to (fixed
     cycles, elements per cycle).
     """
 
@@ -172,6 +190,7 @@ class Target:
     drain: Drain
     vector: VectorUnit
     fallback: Mapping[str, tuple[float, float]]
+    code: Code
 
     def capacity(self, memory: Memory) -> int | None:
         """Bytes that a memory holds: None without limit, 0 where the machine does not have it."""
@@ -267,7 +286,7 @@ def _built_in(name: str) -> Target:
 def _without_limits() -> Target:
     base = _built_in("ascend910b")
     unlimited = {memory: replace(store, capacity=None) for memory, store in base.memories.items()}
-    return replace(base, name=None, title=f"no target (prices of {base.title}, no limits)", memories=unlimited)
+    return replace(base, name=None, title=f"no target (prices of {base.title}, no limits)", memories=unlimited, code=FREE_CODE)
 
 
 def _read(path: Path) -> Target:

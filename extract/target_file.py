@@ -12,10 +12,12 @@ from collections.abc import Callable
 from math import isfinite
 from typing import Any
 
+from extract.cycles import rounded
 from extract.target import (
     PIPES,
     VECTOR_FAMILIES,
     Channel,
+    Code,
     Cube,
     Drain,
     Family,
@@ -134,6 +136,7 @@ class _Reader:
             "drain",
             "vector",
             "fallback",
+            "code",
         )
         top = self.fields(
             root,
@@ -148,6 +151,7 @@ class _Reader:
         fallback = self.fields(top["fallback"], "fallback", pipe_objects | {"unit": "text", "source": "text"})
         rates = {p: self.fields(fallback[p], f"fallback.{p}", {"fixed": "positive", "elements": "positive"}) for p in pipe_objects}
         cube = {"fixed": "number", "fractal": "positive", "fractal_fp32": "positive"}
+        code = self.fields(top["code"], "code", {"cached": "count", "fetch": "number", "unit": "text", "source": "text"})
         drain = {"fixed": "number", "row_floor": "positive", "bandwidth": "positive", "odd_penalty": "number"}
         return Target(
             name=top["name"],
@@ -165,6 +169,7 @@ class _Reader:
             drain=Drain(**self.numbers(top["drain"], "drain", drain)),
             vector=self.vector(top["vector"]),
             fallback={p: (float(r["fixed"]), float(r["elements"])) for p, r in rates.items()} | {"S": (1.0, float("inf"))},
+            code=Code(code["cached"], rounded(float(code["fetch"])), code["source"]),
         )
 
     def numbers(self, value: object, path: str, kinds: dict[str, str]) -> _Fields:

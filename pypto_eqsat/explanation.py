@@ -207,8 +207,9 @@ def told(ways: Ways, candidates: Iterable[int]) -> tuple[Way, ...]:
 
 
 def pipes(chosen: Price, other: Price) -> tuple[tuple[str, float, float], ...]:
-    """The pipes that two programs keep busy for different times, the largest difference first."""
-    both = zip(PIPES, chosen.cycles.values, other.cycles.values, strict=True)
+    """The pipes that two programs keep busy for different times, and fetching code where it takes them different times, the largest
+    difference first."""
+    both = [*zip(PIPES, chosen.cycles.pipes, other.cycles.pipes, strict=True), ("fetching code", chosen.code, other.code)]
     differing = [(pipe, a, b) for pipe, a, b in both if abs(a - b) > 1e-9 * max(1.0, a)]
     return tuple(sorted(differing, key=lambda p: -abs(p[2] - p[1])))
 

@@ -109,7 +109,7 @@ def _function(
         return FunctionDifference("same", old, new)
     cycles = {}
     if prices[0] is not None and prices[1] is not None:
-        values = zip(PIPES, prices[0].cycles.values, prices[1].cycles.values, strict=True)
+        values = zip(PIPES, prices[0].cycles.pipes, prices[1].cycles.pipes, strict=True)
         cycles = {pipe: (x, y) for pipe, x, y in values if x or y}
     changes = tuple(difflib.unified_diff(before, after, n=CONTEXT, lineterm=""))[2:]
     return FunctionDifference("changed", old, new, cycles, changes)

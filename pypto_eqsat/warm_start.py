@@ -10,9 +10,10 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
+from egraph_rules.batch_loops import page_counts
 from extract.bound import skeleton
 from extract.legal import is_two_d
-from extract.lower import Lowered
+from extract.lower import MOST_WRITTEN, Lowered
 from extract.price import price
 from extract.target import Target
 from pypto_ir.diagnostics import Diagnostic, Refused, Severity
@@ -47,7 +48,7 @@ def lower_from_both(
         if any(d.code.startswith("X") for d in refused.diagnostics):
             raise
         refusal = refused
-    if result is not None and result.rolled:
+    if result is not None and max(page_counts(function), default=0) > MOST_WRITTEN:
         return FromBoth(result)
     start, remarks = _legal(function, target, aliased)
     if start is not None and (result is None or price(start, target, default_trips).cost < result.cost * (1 - 1e-9)):

@@ -31,7 +31,7 @@ def pipe_rows(programs: list[Cycles | None]) -> list[PipeRow]:
     result = programs[-1]
     rows = []
     for number, pipe in enumerate(PIPES):
-        values = [None if c is None else c.values[number] for c in programs]
+        values = [None if c is None else c.pipes[number] for c in programs]
         if any(values):
             bars = tuple(Bar(v, 0.0 if v is None else round(100 * v / longest, 2)) for v in values)
             rows.append(PipeRow(pipe, bars, result is not None and values[-1] == result.peak))

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 from building import Build, program, sizes
 
-from egraph_rules import batch_loops
 from egraph_rules.batch_loops import roll_batches
-from extract.lower import lower
-from extract.target import load_target
+from extract.lower import MOST_WRITTEN, lower
+from extract.price import price
+from extract.target import FREE_CODE, Target, load_target
 from pypto_ir.dtypes import DType
 from pypto_ir.expr import Binary, Const, Var
 from pypto_ir.interp.compare import equivalent
@@ -21,14 +22,8 @@ FP16 = DType.FP16
 TARGET = load_target("ascend910b")
 
 
-@pytest.fixture(autouse=True)
-def small(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Batches of more than 4 pages are large."""
-    monkeypatch.setattr(batch_loops, "WRITTEN_OUT", 4)
-
-
 def rolled(function: Function, capacity: int | None = None, aliased: tuple[tuple[str, str], ...] = ()) -> Function:
-    return roll_batches(function, capacity, lambda dtype: 32 if dtype is DType.INT32 else 16, aliased)
+    return roll_batches(function, 5, capacity, lambda dtype: 32 if dtype is DType.INT32 else 16, aliased)
 
 
 def statements(function: Function) -> int:
@@ -149,10 +144,50 @@ def test_a_parameter_that_may_be_another_one_is_not_read_later() -> None:
     assert rolled(before, aliased=(("x", "m_out"),)) is before
 
 
+def loops(function: Function) -> int:
+    return sum(isinstance(s, For) for s in walk(function.body))
+
+
 @pytest.mark.parametrize("ways", [{}, {"loop": True}])
-def test_neither_the_result_nor_the_graph_grows_with_the_batch(ways: dict[str, Any]) -> None:
-    few, many = (lower(products((n,), (n,), (n,), **ways), TARGET) for n in (8, 64))
-    assert few.rolled and many.rolled
-    assert statements(few.function) == statements(many.function) and few.nodes == many.nodes
-    before = products((8,), (8,), (8,), **ways)
-    assert equivalent(program(before), program(few.function)).equal
+def test_neither_the_result_nor_the_graph_grows_with_a_batch_whose_code_is_fetched(ways: dict[str, Any]) -> None:
+    few, many = (lower(products((n,), (n,), (n,), **ways), TARGET) for n in (64, 128 if ways else 1024))
+    assert few.nodes == many.nodes and few.price.code == many.price.code == 0
+    assert statements(few.function) == statements(many.function) and loops(few.function) > 0
+    assert all(found.lower_bound == pytest.approx(found.cost, rel=0.01) for found in (few, many))
+
+
+@pytest.mark.parametrize(("pages", "ways"), [(2, {}), (16, {}), (40, {"moved": True}), (16, {"loop": True}), (40, {"loop": True})])
+def test_batches_are_loops_where_that_is_cheaper(pages: int, ways: dict[str, Any]) -> None:
+    """What is cheaper depends on the instruction cache of the machine, not on the batch alone."""
+    before = products((pages,), (pages,), (pages,), **ways)
+    as_loops = roll_batches(before, 2, None, TARGET.acc_row_alignment)
+    for target in (TARGET, replace(TARGET, code=replace(TARGET.code, cached=48)), replace(TARGET, code=replace(TARGET.code, cached=512))):
+        result, texts = lower(before, target), (_written_out(before, target), lower(as_loops, target).cost)
+        assert result.cost == min(texts), (pages, target.code)
+        rolled = loops(result.function) > loops(before)
+        assert rolled == (texts[1] < texts[0])
+        assert rolled == (texts[0] > _written_out(before, replace(TARGET, code=FREE_CODE)))
+
+
+def _written_out(function: Function, target: Target) -> float:
+    """The cost of the function without loops over pages."""
+    free = lower(function, replace(target, code=FREE_CODE))
+    return price(free.function, target).cost
+
+
+def test_without_a_price_of_code_batches_are_written_out_as_long_as_the_text_stays_finite() -> None:
+    free = load_target(None)
+    written, rolled = (lower(products((n,), (n,), (n,)), free).function for n in (64, MOST_WRITTEN + 1))
+    assert loops(written) == 0 and statements(written) > 3 * 64
+    assert loops(rolled) == 1 and statements(rolled) < 20
+
+
+def test_of_several_batches_the_largest_becomes_a_loop_first() -> None:
+    b = Build()
+    for name, n in (("p", 30), ("q", 4)):
+        a = b.read(f"{name}_a", b.tensor(f"{name}_x", (n, 16, 16), FP16), (n, 16, 16), target_memory="Mat")
+        c = b.read(f"{name}_c", b.tensor(f"{name}_y", (n, 16, 16), FP16), (n, 16, 16), target_memory="Mat")
+        b.out(b.let(name, "tile.batch_matmul", a, c))
+    result = lower(b.function(), TARGET)
+    assert loops(result.function) == 1 and result.price.code == 0
+    assert sum(1 for s in result.function.body if isinstance(s, Assign) and isinstance(s.value, Call) and s.value.op == "tile.matmul") == 4

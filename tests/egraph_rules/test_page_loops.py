@@ -25,15 +25,17 @@ from tests.changed_code import change
 FP16 = DType.FP16
 #: bytes of a page [16, 32] of FP32
 PAGE = 16 * 32 * 4
+ROWS = load_target("ascend910b").acc_row_alignment
 
 
 def accumulating(batch: tuple[int, ...], left: tuple[int, ...], right: tuple[int, ...], **ways: object) -> Function:
-    """A loop of two trips that adds products of batch dims `left` and `right` to an accumulator. `ways`: `depth` loops around each other,
+    """A loop of two trips that adds products of batch dims `left` and `right` to an accumulator. `ways`: factors of `dtype`, `depth` loops
+    around each other,
     `produced` by a product before them, under an `arm`, stored `twice`; `outside` loads the right factor before the loop, `narrow` cuts
     its columns, `low` are pages of 8 rows; `written`, `shared` and `busy` read or write what a loop for some pages first must not."""
     b = Build()
-    rows = 8 if ways.get("low") else 16
-    x, y = b.tensor("x", (*left, rows, 16), FP16), b.tensor("y", (*right, 16, 32), FP16, "InOut" if ways.get("written") else "In")
+    rows, dtype = 8 if ways.get("low") else 16, ways.get("dtype", FP16)
+    x, y = b.tensor("x", (*left, rows, 16), dtype), b.tensor("y", (*right, 16, 32), dtype, "InOut" if ways.get("written") else "In")
     columns = b.scalar("n", 8, 32) if ways.get("narrow") else 32
 
     def factors(i: int) -> tuple[Var, Var]:
@@ -43,7 +45,8 @@ def accumulating(batch: tuple[int, ...], left: tuple[int, ...], right: tuple[int
     if ways.get("produced"):
         acc0 = b.let("acc0", "tile.batch_matmul", *factors(0))
     else:
-        acc0 = b.let("acc0", "tile.create", (*batch, rows, 32), dtype="FP32", target_memory="Acc")
+        held = "INT32" if dtype is DType.INT8 else "FP32"
+        acc0 = b.let("acc0", "tile.create", (*batch, rows, 32), dtype=held, target_memory="Acc")
     before = factors(1) if ways.get("outside") else None
 
     def nest(depth: int, acc: Var) -> Var:
@@ -104,7 +107,7 @@ def test_loops_run_for_some_pages_first(
     ways: dict[str, object],
 ) -> None:
     before = accumulating(batch, left, right, **ways)
-    after = split_page_loops(before, pages * PAGE)
+    after = split_page_loops(before, pages * PAGE, ROWS)
     assert not verify_program(program(after))
     assert equivalent(program(before), program(after)).equal
     assert [shape[:-2] for shape in accumulators(after)] == groups
@@ -121,7 +124,7 @@ def test_a_while_loop_runs_for_some_pages_first() -> None:
         b.yields(Binary("add", i, Const(1)), b.let("m", "tile.batch_matmul_acc", acc, x, y))
     b.out(b.ended[1])
     before = b.function()
-    after = split_page_loops(before, PAGE)
+    after = split_page_loops(before, PAGE, ROWS)
     assert len([s for s in after.body if isinstance(s, While)]) == 2
     assert equivalent(program(before), program(after)).equal
 
@@ -138,12 +141,21 @@ def test_a_while_loop_runs_for_some_pages_first() -> None:
 )
 def test_loops_that_must_stay_are_the_same_object(pages: int, ways: dict[str, object]) -> None:
     before = accumulating((4,), (4,), (4,), **ways)
-    assert split_page_loops(before, pages * PAGE) is before
+    assert split_page_loops(before, pages * PAGE, ROWS) is before
+
+
+def test_groups_are_as_large_as_l0c_pads_them() -> None:
+    """Of INT32, L0C of ascend910b holds 32 rows where a page has 16 (`spec/hardware.md` 1.1)."""
+    before = accumulating((4,), (4,), (4,), dtype=DType.INT8)
+    found = [split_page_loops(before, 4 * PAGE, load_target(name).acc_row_alignment) for name in ("ascend910b", "ascend950")]
+    assert found[1] is before
+    assert [shape[:-2] for shape in accumulators(found[0])] == [(2,), (2,)]
+    assert equivalent(program(before), program(found[0])).equal
 
 
 def test_parameters_that_may_be_one_tensor_are_not_read_later() -> None:
     before = accumulating((4,), (4,), (4,))
-    assert split_page_loops(before, 2 * PAGE, (("x", "r0_out"),)) is before
+    assert split_page_loops(before, 2 * PAGE, ROWS, (("x", "r0_out"),)) is before
 
 
 def test_an_accumulator_that_l0c_cannot_hold_is_lowered_group_by_group() -> None:
@@ -203,7 +215,7 @@ def result(batch: tuple[int, ...], left: tuple[int, ...], right: tuple[int, ...]
     """What becomes of a program: that it stays, that it breaks, or its text."""
     before = accumulating(batch, left, right, **ways)
     try:
-        after = split_page_loops(before, pages * PAGE)
+        after = split_page_loops(before, pages * PAGE, ROWS)
         if after is before:
             return "stays"
         sound = not verify_program(program(after)) and equivalent(program(before), program(after), seconds=2.0).equal

@@ -132,15 +132,17 @@ class BruteForce:
         return True
 
     def cost(self, chosen: frozenset[int]) -> float:
-        """Trips times the busiest pipe and a sixteenth of all, summed over regions."""
-        total = 0.0
+        """Trips times the busiest pipe and a sixteenth of all, summed over regions, and each instruction that is not cached."""
+        total, instructions = 0.0, 0.0
         for r, region in enumerate(self.problem.regions.items):
             pipes = list(self.problem.loads[r].values)
             for i in chosen:
                 if self.problem.candidates[i].region == r:
                     pipes = [a + b for a, b in zip(pipes, self.problem.candidates[i].cycles.values, strict=True)]
+            *pipes, held = pipes
+            instructions += held
             total += region.trips * (max(pipes) + sum(pipes) / 16)
-        return total
+        return total + self.problem.code.fetch * max(0.0, instructions - self.problem.code.cached)
 
     def choices(self) -> list[frozenset[int]]:
         """The assignments that can be carried out. Raises `TooMany`."""

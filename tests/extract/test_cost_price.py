@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -10,10 +11,11 @@ from effort import calls_of
 from extract.cost import call_cost
 from extract.cycles import Cycles, objective
 from extract.price import ARM_TRIPS, Price, price, price_program
-from extract.target import load_target
+from extract.target import Code, load_target
 from extract.trips import DEFAULT_TRIPS, interval, trips
 from pypto_ir.dtypes import DType
 from pypto_ir.expr import Binary, Cast, Const, Expr, MakeTuple, Unary, Var, index
+from pypto_ir.ops.rules import infer_call
 from pypto_ir.stmt import (
     Assign,
     Block,
@@ -94,7 +96,7 @@ def test_loops_multiply_what_they_hold() -> None:
     single, looped = of(body), of((loop(body, 8),))
     assert [r.kind for r in looped.regions] == ["body", "for"]
     assert [r.trips for r in looped.regions] == [1.0, 8.0]
-    assert looped.regions[1].cycles == single.cycles + Cycles(s=2.0)
+    assert looped.regions[1].cycles == single.cycles + Cycles(s=2.0, code=1.0)
     assert looped.traffic["DDR->Vec"] == 8 * 16384
     nested = of((loop((loop(body, 4, name="j"),), 8),))
     assert [(r.label, r.parent, r.trips) for r in nested.regions] == [
@@ -111,12 +113,13 @@ def test_each_arm_of_a_branch_counts_half() -> None:
     assert [r.kind for r in both.regions] == ["body", "then", "else"]
     assert both.regions[1].trips == ARM_TRIPS == 0.5
     assert one.cost - one.regions[0].cycles.peak * 17 / 16 == of(body).cost / 2
-    assert both.cycles == of(body).cycles + Cycles(s=1.0)
+    assert both.cycles.pipes == (of(body).cycles + Cycles(s=1.0)).pipes
+    assert both.instructions == 2 * of(body).instructions + 1
 
 
 def test_what_both_arms_need_costs_the_same_in_front() -> None:
     body, cond = add_twice("a", (64, 64)), Const(True, DType.BOOL)
-    assert of((If(cond, body, body),)).cycles == of((*body, If(cond, (), ()))).cycles
+    assert of((If(cond, body, body),)).cycles.pipes == of((*body, If(cond, (), ()))).cycles.pipes
 
 
 def test_a_while_runs_the_default_number_of_trips() -> None:
@@ -132,17 +135,17 @@ def test_the_body_of_a_scope_belongs_to_the_region_around_it() -> None:
 
 def test_scalar_statements_cost_a_cycle_and_aliases_none() -> None:
     v = scalar_var("v")
-    assert of((Assign((v,), Binary("add", N, index(4))),)).cycles == Cycles(s=1.0)
+    assert of((Assign((v,), Binary("add", N, index(4))),)).cycles == Cycles(s=1.0, code=1.0)
     assert of((Assign((v,), N),)).cycles == of((Assign((v,), index(4)),)).cycles == Cycles()
-    assert of((Eval(FunctionCall("g")),)).cycles == Cycles(s=1.0)
+    assert of((Eval(FunctionCall("g")),)).cycles == Cycles(s=1.0, code=1.0)
 
 
 def test_each_expression_with_an_operator_costs_a_cycle() -> None:
     v = scalar_var("v")
     for value in (Unary("neg", N), Binary("add", N, N), Cast(N, DType.INT32)):
-        assert of((Assign((v,), value),)).cycles == Cycles(s=1.0)
-    assert of((Assign((v,), FunctionCall("g")),)).cycles == of((Assign((v,), Submit("g")),)).cycles == Cycles(s=1.0)
-    assert of((Eval(N),)).cycles == Cycles(s=1.0)
+        assert of((Assign((v,), value),)).cycles == Cycles(s=1.0, code=1.0)
+    assert of((Assign((v,), FunctionCall("g")),)).cycles == of((Assign((v,), Submit("g")),)).cycles == Cycles(s=1.0, code=1.0)
+    assert of((Eval(N),)).cycles == Cycles(s=1.0, code=1.0)
 
 
 T = tile_type(dims(16, 16), F32, Memory.VEC)
@@ -155,10 +158,10 @@ def test_a_trip_and_a_branch_cost_scalar_cycles_and_one_for_each_tile_that_they_
     results = (Var("r", T), Var("m", N.type), Var("q", T))
     always = Const(True, DType.BOOL)
     for s in (For(scalar_var("i"), index(0), index(4), index(1), body, carries, results), While(always, body, carries, results)):
-        assert [r.cycles for r in of((s,)).regions] == [Cycles(), Cycles(s=4.0)]
+        assert [r.cycles for r in of((s,)).regions] == [Cycles(), Cycles(s=4.0, code=1.0)]
     branch = of((If(Const(True, DType.BOOL), body, body, results),))
-    assert [r.cycles for r in branch.regions] == [Cycles(s=3.0), Cycles(), Cycles()]
-    assert [r.cycles for r in of((loop((), 4),)).regions] == [Cycles(), Cycles(s=2.0)]
+    assert [r.cycles for r in branch.regions] == [Cycles(s=3.0, code=1.0), Cycles(), Cycles()]
+    assert [r.cycles for r in of((loop((), 4),)).regions] == [Cycles(), Cycles(s=2.0, code=1.0)]
 
 
 def test_regions_know_the_one_around_them() -> None:
@@ -335,3 +338,21 @@ def test_the_core_share_of_a_large_gemm_is_near_the_device() -> None:
     found = of((loop((k_loop, drain), 48, name="t"),))
     assert found.cycles.mte2 == pytest.approx(2_900_485, rel=0.01)
     assert found.cycles.peak == found.cycles.mte2 == pytest.approx(2_790_000, rel=0.05)
+
+
+def test_instructions_beyond_those_that_are_cached_are_fetched_once_a_run() -> None:
+    body = add_twice("a", (64, 64))
+    tight = replace(A2, code=Code(2, 7.5, "made up"))
+    for text in (body, (loop(body, 8),), (loop((loop(body, 4, name="j"),), 8),)):
+        found, cached = price(function(text), tight), price(function(text), A2)
+        assert found.instructions == cached.instructions == 3 + sum(r.kind == "for" for r in found.regions)
+        assert (found.code, cached.code) == (7.5 * (found.instructions - 2), 0.0)
+        assert found.cost == cached.cost + found.code == objective(((r.trips, r.cycles) for r in found.regions), tight.code)
+    assert price(function(body), replace(A2, code=Code(3, 7.5, "made up"))).code == 0
+
+
+def test_windows_of_l0c_and_aliases_are_no_instructions() -> None:
+    acc = Var("acc", tile_type(dims(16, 64), F32, Memory.ACC))
+    window = Call("tile.slice", (acc, MakeTuple(dims(16, 16)), MakeTuple(dims(0, 16))))
+    w = Var("w", infer_call(window))
+    assert of((Assign((w,), window), Assign((Var("v", w.type),), w))).instructions == 0

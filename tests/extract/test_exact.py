@@ -28,6 +28,7 @@ from extract.parts import parts
 from extract.plan import greedy
 from extract.problem import Problem
 from extract.search import Found, search
+from extract.target import Code, Target
 from extract.trips import DEFAULT_TRIPS
 from extract.verdict import Judge
 from pypto_ir.stmt import Function
@@ -43,6 +44,8 @@ UNWANTED = 10_342
 FORM_TOO = 20_339
 #: seconds for the solver: far more than a problem of this size takes
 SECONDS = 300.0
+#: a machine whose instruction cache holds less than most of these programs: every second one is lowered for it
+TINY = replace(TARGET, code=Code(5, 2.5, "made up"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,9 +56,9 @@ class Checked:
     priced: bool
 
 
-def check(function: Function, aliased: tuple[tuple[str, str], ...] = ()) -> Checked | None:
+def check(function: Function, aliased: tuple[tuple[str, str], ...], target: Target) -> Checked | None:
     """Compare every way of choosing for one function with the brute force; None where it is refused or too large."""
-    question = asked(function, aliased)
+    question = asked(function, aliased, target)
     if question is None:
         return None
     asking, brute = question.problem, BruteForce(question.problem)
@@ -76,13 +79,13 @@ def check(function: Function, aliased: tuple[tuple[str, str], ...] = ()) -> Chec
     solution = solve(asking, ChoiceLimits(SECONDS))
     assert solution is not None and (solution.optimal, solution.cost, solution.bound) == (True, least, least)
     assert brute.valid(frozenset(solution.chosen))
-    return Checked(len(costs), priced(question, decision.chosen, min(costs)))
+    return Checked(len(costs), priced(question, decision.chosen, min(costs), target))
 
 
-def priced(question: Question, chosen: list[int], least: float) -> bool:
+def priced(question: Question, chosen: list[int], least: float, target: Target) -> bool:
     """Compare the price of the program of a choice with the cost of the choice; False where it costs more, for copies or for pages
     that the model was not sure of."""
-    verdict = Judge(question.problem, TARGET, DEFAULT_TRIPS).judge(chosen)
+    verdict = Judge(question.problem, target, DEFAULT_TRIPS).judge(chosen)
     if verdict.price is None:
         return False
     assert verdict.price.cost >= least * (1 - 1e-9), "the program is cheaper than what was chosen"
@@ -96,7 +99,8 @@ def compared(seeds: Iterable[int]) -> list[Checked]:
     for seed in seeds:
         program = random_program(Random(seed), 2 + seed % 7)
         aliased = aliased_params(program)
-        found += [check(f, aliased.get(f.name, ())) for f in program.functions if f.in_core]
+        target = TINY if seed % 2 else TARGET
+        found += [check(f, aliased.get(f.name, ()), target) for f in program.functions if f.in_core]
     return [c for c in found if c is not None]
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 
 from alternatives import TARGET
 from generators import random_program
@@ -15,20 +16,24 @@ from extract.legal import refusals
 from extract.parts import parts, rest
 from extract.problem import Problem, problem
 from extract.search import search
+from extract.target import Code, Target
 from extract.weights import class_weights
 from pypto_ir.json_reader import read_program
 
+#: a machine that fetches all code of any program that has a choice
+BARE = replace(TARGET, code=Code(1, 2.5, "made up"))
 
-def problems(seeds: range) -> list[Problem]:
+
+def problems(seeds: range, target: Target = TARGET) -> list[Problem]:
     found = []
     for seed in seeds:
         for function in random_program(random.Random(seed)).functions:
             if not function.in_core or refusals(function):
                 continue
             graph = saturated(function)
-            choice = choose(graph, TARGET, class_weights(graph))
+            choice = choose(graph, target, class_weights(graph))
             if not choice.missing:
-                found.append(problem(graph, choice, TARGET))
+                found.append(problem(graph, choice, target))
     return found
 
 
@@ -47,8 +52,8 @@ def test_parts_hold_every_candidate_and_root_once() -> None:
 
 
 def test_parts_decide_what_the_whole_decides() -> None:
-    checked = 0
-    for whole in problems(range(1, 30)):
+    checked = paid = 0
+    for whole in (*problems(range(1, 30, 2)), *problems(range(1, 30), BARE)):
         pieces = parts(whole)
         if len(pieces) == 1:
             continue
@@ -56,12 +61,28 @@ def test_parts_decide_what_the_whole_decides() -> None:
         apart = decide(whole, [whole.choice], 0.0, ChoiceLimits())
         if alone.complete and apart.proof == "optimal":
             checked += 1
+            paid += whole.code.fetch > 0 and pieces[0].code.fetch > 0
             assert abs(alone.cost - apart.cost) < 1e-6
             assert (
                 abs(rest(whole, pieces) + sum(piece.cost([i for i in apart.chosen if _in(piece, i)]) for piece in pieces) - apart.cost)
                 < 1e-6
             )
-    assert checked >= 3
+    assert checked >= 4 and paid >= 2
+
+
+def test_code_that_may_be_cached_or_not_holds_a_problem_together() -> None:
+    several = 0
+    for whole in problems(range(1, 40)):
+        least = whole.surely
+        most = sum(load.code for load in whole.loads) + sum(
+            max(whole.candidates[i].cycles.code for i in m) for m in whole.by_class.values()
+        )
+        pieces = parts(whole)
+        if len(pieces) > 1 and least < most:
+            several += 1
+            assert len(parts(replace(whole, code=Code(int(least) + 1, 1.0, "")))) == 1
+            assert len(parts(replace(whole, code=Code(int(least), 1.0, "")))) == len(pieces)
+    assert several
 
 
 def _in(piece: Problem, i: int) -> bool:

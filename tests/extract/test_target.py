@@ -89,6 +89,17 @@ def test_no_target_has_the_prices_of_ascend910b_and_no_limits() -> None:
     assert free.alignment(Memory.VEC) == 32
 
 
+def test_code_costs_nothing_without_a_target_and_what_a_file_says_with_one(tmp_path: Path) -> None:
+    assert load_target(None).code.cost(1e6) == 0
+    mine = deepcopy(GOOD)
+    mine["code"] |= {"cached": 4, "fetch": 0.3}
+    code = load_target(written(tmp_path, mine)).code
+    assert [code.cost(n) for n in (0, 4, 5, 14)] == [0, 0, 308 / 1024, 10 * 308 / 1024]
+    mine["code"] |= {"cached": 0, "fetch": -1}
+    del mine["code"]["source"]
+    assert refused(written(tmp_path, mine)) == ["U303 code.cached", "U303 code.fetch", "U303 code.source"]
+
+
 def test_every_entry_of_the_built_in_files_states_unit_and_source() -> None:
     def check(value: object, path: str, unit: bool) -> None:
         if not isinstance(value, dict):

@@ -6,7 +6,7 @@ from math import ceil, inf
 
 import pytest
 
-from extract.target import Family, Steps, load_target
+from extract.target import Family, Steps, Target, load_target
 from pypto_ir.dtypes import DType
 from pypto_ir.types import Memory
 
@@ -167,6 +167,12 @@ def test_what_is_not_known_costs_the_fallback(target: object) -> None:
     expected = {"M": (4, 16), "MTE2": gm, "MTE3": gm, "FIX": gm, "MTE1": (1, 64), "V": other}
     assert dict(target.fallback) == expected | {"S": (1, inf)}  # type: ignore[attr-defined]
     assert dict(target.issue) == {pipe: fixed for pipe, (fixed, _) in expected.items()} | {"S": 0}  # type: ignore[attr-defined]
+
+
+@BOTH
+def test_code_is_fetched_by_lines_beyond_what_the_instruction_cache_is_assumed_to_hold(target: Target) -> None:
+    """16 KiB of cache and 128 bytes an instruction are assumed; spec/hardware.md 1.3: lines of 512 bytes, 50 cycles and 150 for a miss."""
+    assert (target.code.cached, target.code.fetch) == (16 * 1024 / 128, (50 + 150) / (512 / 128))
 
 
 def test_products_and_drains_have_the_constants_of_the_fits() -> None:
