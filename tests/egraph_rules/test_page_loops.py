@@ -30,9 +30,9 @@ ROWS = load_target("ascend910b").acc_row_alignment
 
 def accumulating(batch: tuple[int, ...], left: tuple[int, ...], right: tuple[int, ...], **ways: object) -> Function:
     """A loop of two trips that adds products of batch dims `left` and `right` to an accumulator. `ways`: factors of `dtype`, `depth` loops
-    around each other,
-    `produced` by a product before them, under an `arm`, stored `twice`; `outside` loads the right factor before the loop, `narrow` cuts
-    its columns, `low` are pages of 8 rows; `written`, `shared` and `busy` read or write what a loop for some pages first must not."""
+    around each other, `produced` by a product before them, under an `arm`, stored `twice`; `outside` loads the right factor before the
+    loop, `narrow` cuts its columns, `low` are pages of 8 rows; `written`, `shared` and `busy` read or write what a loop for some pages
+    first must not."""
     b = Build()
     rows, dtype = 8 if ways.get("low") else 16, ways.get("dtype", FP16)
     x, y = b.tensor("x", (*left, rows, 16), dtype), b.tensor("y", (*right, 16, 32), dtype, "InOut" if ways.get("written") else "In")
@@ -179,9 +179,10 @@ def test_an_accumulator_that_l0c_cannot_hold_is_lowered_group_by_group() -> None
 
 #: label: text in the module, text in its place, the program that shows it: batch dims of accumulator and factors, pages that fit, ways
 WRONG: dict[str, tuple[str, str, tuple[Any, ...]]] = {
-    "pages of 8 rows take half a block": ("-(-rows // 16) * 16 * columns", "rows * columns", ((4,), (4,), (4,), 2, {"low": True})),
-    "blocks of 8 rows": ("-(-rows // 16) * 16 * columns", "-(-rows // 8) * 8 * columns", ((4,), (4,), (4,), 2, {"low": True})),
-    "columns are rows": ("* 16 * columns", "* 16 * rows", ((4,), (4,), (4,), 2, {})),
+    "pages of 8 rows take half a block": ("-(-rows // unit) * unit * columns", "rows * columns", ((4,), (4,), (4,), 2, {"low": True})),
+    "blocks of 8 rows": ("-(-rows // unit) * unit * columns", "-(-rows // 8) * 8 * columns", ((4,), (4,), (4,), 2, {"low": True})),
+    "columns are rows": ("* unit * columns", "* unit * rows", ((4,), (4,), (4,), 2, {})),
+    "blocks of 16 rows, whatever the type": ("acc_rows(t.dtype)", "16", ((4,), (4,), (4,), 4, {"dtype": DType.INT8})),
     "what just fits does not": ("n <= fits)", "n < fits)", ((4,), (4,), (4,), 2, {})),
     "groups divide unevenly": ("if extent % n == 0 and n <= fits", "if n <= fits", ((3,), (3,), (1,), 2, {})),
     "groups have parts of inner dims": ("if _all_whole(group, batch) else 1", "", ((2, 5), (2, 1), (1, 5), 4, {})),
