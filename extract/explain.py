@@ -144,6 +144,10 @@ def _value(graph: Graph, legal: Mapping[int, object], s: Assign) -> list[Diagnos
     place = _place(graph, s)
     if "given" in reasons:
         return [Diagnostic("L105", f"{name} is a tile {dims_text(t.shape)} that is given", place, "pass it with rank 2")]
+    # pages that are cut alike could be read one by one, if a view could start there
+    unaligned = _unaligned(s.value) if "unaligned" in reasons and isinstance(s.value, Call) else None
+    if unaligned is not None and forms.even_pages(t):
+        return [Diagnostic("L104", unaligned, place, _advice(op))]
     if "gaps" in reasons or not forms.rows_prefix(t):
         return [_gaps(op, name, t, place)]
     for operand, why in operands.items():
@@ -161,9 +165,7 @@ def _value(graph: Graph, legal: Mapping[int, object], s: Assign) -> list[Diagnos
                 )
             ]
     message = f"{op} on N-D tiles is not lowered: {name} {dims_text(t.shape)} has no 2-D form"
-    if "unaligned" in reasons and isinstance(s.value, Call):
-        message = _unaligned(s.value) or message
-    return [Diagnostic("L104", message, place, _advice(op))]
+    return [Diagnostic("L104", unaligned or message, place, _advice(op))]
 
 
 def _unaligned(call: Call) -> str | None:
@@ -205,6 +207,7 @@ def _advice(op: str) -> str:
     declared = find_op(op)
     if declared is not None and declared.shape is ShapeRule.COL_REDUCE:
         return (
-            "axis 0 is reduced: pages must be valid in all columns and whole 32-byte blocks; pad them, or write the loop over the pages out"
+            "axis 0 is reduced: pages must have one valid region each, the same for all of them, or be valid in all columns and whole "
+            "32-byte blocks; pad them, or write the loop over the pages out"
         )
     return "write the batch loop out, one 2-D tile per page"

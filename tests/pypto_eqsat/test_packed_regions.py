@@ -133,6 +133,17 @@ def test_cell_of_a_tile_with_gaps_is_not_read_at_its_place_in_a_packed_one() -> 
     assert {d.code for d in refused(beside(body, [2, 3, 8]), "tile.read", "t [2, 3, 8]").diagnostics} == {"L101"}
 
 
+def test_cut_window_that_starts_where_no_view_can_says_so() -> None:
+    body = [
+        load("t", "x", [0, 0, 0], [2, 3, 8]),
+        let("e", "tile.exp", "t"),
+        let("f", "tile.slice", "e", [2, 2, 4], [0, 0, "v"], [2, 1, 4]),
+        store("o", "f", [0, 0, 0], "out_0"),
+    ]
+    refusal = refused(beside(body, [2, 3, 8]), "no multiple of 32, where no view can start")
+    assert [(d.code, "start at a multiple of 32 bytes" in str(d.help)) for d in refusal.diagnostics] == [("L104", True)]
+
+
 def test_one_packed_tile_is_cheaper_than_its_pages() -> None:
     body = [load("t", "x", [0, 0, 0], [2, 3, 8], CUT), let("e", "tile.exp", "t"), store("o", "e", [0, 0, 0], "out_0")]
     before = beside(body, [2, 3, 8])
