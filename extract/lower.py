@@ -197,6 +197,8 @@ class _Tried:
         except _Dearer:
             return
         except Refused as why:
+            if any(d.code.startswith("X") for d in why.diagnostics):
+                raise  # a fault of the optimiser is told, whatever other texts give
             self.refusals = why.diagnostics if name is None else self.refusals or why.diagnostics
             return
         if name is not None:

@@ -8,10 +8,12 @@ from typing import Any
 import pytest
 from building import Build, program, sizes
 
+import extract.lower as lowering
 from egraph_rules.batch_loops import roll_batches
 from extract.lower import MOST_WRITTEN, lower
 from extract.price import price
 from extract.target import FREE_CODE, Target, load_target
+from pypto_ir.diagnostics import Diagnostic, Place, Refused
 from pypto_ir.dtypes import DType
 from pypto_ir.expr import Binary, Const, Var
 from pypto_ir.interp.compare import equivalent
@@ -191,3 +193,17 @@ def test_of_several_batches_the_largest_becomes_a_loop_first() -> None:
     result = lower(b.function(), TARGET)
     assert loops(result.function) == 1 and result.price.code == 0
     assert sum(1 for s in result.function.body if isinstance(s, Assign) and isinstance(s.value, Call) and s.value.op == "tile.matmul") == 4
+
+
+def test_a_fault_of_one_text_is_told_though_another_fits(monkeypatch: pytest.MonkeyPatch) -> None:
+    before = products((40,), (40,), (40,))
+    once = lowering._lower_once
+
+    def faulty(f: Function, *rest: Any) -> Any:
+        if f is before:
+            raise Refused([Diagnostic("X001", "the rules disagree", Place())])
+        return once(f, *rest)
+
+    monkeypatch.setattr(lowering, "_lower_once", faulty)
+    with pytest.raises(Refused, match="X001"):
+        lower(before, TARGET)
