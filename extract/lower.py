@@ -16,6 +16,7 @@ from egraph_rules.one_buffer import one_buffer
 from egraph_rules.page_loops import split_page_loops
 from egraph_rules.pending import into_l1
 from egraph_rules.row_windows import lift_row_windows
+from egraph_rules.whole_windows import whole_windows
 from extract.allocate import Allocation
 from extract.bound import lower_bound, skeleton
 from extract.choice import FORMS, Form, choose
@@ -227,7 +228,7 @@ def _lower_once(
         raise Refused(found)
     clock = Clock()
     placed = into_l1(function)
-    joined = one_buffer(placed)
+    joined = one_buffer(whole_windows(placed))
     lifted = lift_row_windows(joined)
     if lifted.obstacles:
         raise Refused(window_diagnostics(function, lifted.obstacles))

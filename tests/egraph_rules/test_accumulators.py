@@ -11,6 +11,7 @@ from product_programs import matrix
 
 from egraph_rules.one_buffer import one_buffer
 from egraph_rules.row_windows import lift_row_windows
+from egraph_rules.whole_windows import whole_windows
 from extract.lower import lower
 from extract.target import load_target
 from pypto_ir.dtypes import DType
@@ -99,6 +100,35 @@ def test_a_function_without_branches_is_the_same_object() -> None:
     b.out(b.load("x", (2, 3, 8)))
     before = b.function()
     assert one_buffer(before) is before and lift_row_windows(before).function is before
+
+
+# windows that are all of an accumulator
+
+
+def one_page(shape: tuple[int, ...], offsets: tuple[int, ...]) -> Function:
+    b = Build()
+    rows = shape[-2]
+    acc = b.let("acc", "tile.create", (1, 16, 24), dtype="FP32", target_memory="Acc")
+    acc = b.let("m", "tile.batch_matmul_acc", acc, matrix(b, "x", (1, 16, 16), FP16), matrix(b, "y", (1, 16, 24), FP16), True)
+    cut = b.let("cut", "tile.slice", acc, shape, offsets)
+    part = b.let("part", "tile.batch_matmul_acc", cut, matrix(b, "u", (1, rows, 16), FP16), matrix(b, "v", (1, 16, shape[-1]), FP16))
+    b.out(b.let("more", "tile.assemble", acc, part, offsets))
+    return b.function()
+
+
+def test_a_window_that_is_all_of_an_accumulator_is_the_accumulator() -> None:
+    before = one_page((1, 16, 24), (0, 0, 0))
+    after = whole_windows(before)
+    assert_same(before, after)
+    assert not made(after, "tile.slice") and not made(after, "tile.assemble")
+    lowered = lower(before, load_target("ascend910b")).function
+    assert equivalent(program(before), program(lowered), mode="l0c").equal
+
+
+def test_a_window_of_a_part_of_it_stays() -> None:
+    for shape, offsets in (((1, 8, 24), (0, 0, 0)), ((1, 16, 8), (0, 0, 16))):
+        before = one_page(shape, offsets)
+        assert whole_windows(before) is before
 
 
 # windows of rows
