@@ -3,6 +3,7 @@
     python -m benchmarks.fuzz --programs 10000 --seed 1 --jobs 2 --save failures
     python -m benchmarks.fuzz --kind accumulators --programs 20000 --jobs 2
     python -m benchmarks.fuzz --kind batched --programs 1000 --jobs 1
+    python -m benchmarks.fuzz --kind large --programs 200 --jobs 1
     python -m benchmarks.fuzz --kind near --programs 1000 --jobs 1
 
 checks the programs of seeds 1 .. 10000 and prints how many were lowered, how refusals distribute over codes
@@ -29,7 +30,7 @@ from pypto_ir.json_writer import write_program
 from pypto_ir.reducing import reduced
 from pypto_ir.stmt import Program
 from tests.generators import Failure, Outcome, check, check_accumulators, random_accumulators, random_batched, random_edges, random_program
-from tests.generators.lowered_products import check_near, check_products
+from tests.generators.lowered_products import check_large, check_near, check_products
 
 #: seeds that one task checks
 CHUNK = 50
@@ -77,6 +78,7 @@ KINDS: dict[str, tuple[Callable[[random.Random, int], Program], Callable[[Progra
     "edges": (random_edges, partial(check, upstream=True)),
     "accumulators": (lambda source, _: random_accumulators(source, deep=True), check_accumulators),
     "batched": (lambda source, _: random_batched(source), check_products),
+    "large": (lambda source, _: random_batched(source, large=True), check_large),
     "near": (lambda source, _: random_batched(source, near=True), check_near),
 }
 

@@ -14,10 +14,12 @@ from pypto_ir.json_writer import write_program
 from pypto_ir.stmt import Assign, Call, For, If, Program, walk
 from pypto_ir.types import Layout, Memory, TensorType, TileType
 from tests.generators import random_batched
-from tests.generators.lowered_products import check_near, check_products
+from tests.generators.lowered_products import check_large, check_near, check_products
 from tests.generators.property import accepted
 
 SHORT, NEAR = 24, 10
+#: programs of large batches: three that upstream lowers legally, two of these loops here, and one that it does not
+LARGE = (4, 6, 9, 1)
 #: programs of a long run of each kind, in parts
 LONG, PARTS = 1_000, 10
 
@@ -35,6 +37,16 @@ def test_products_are_lowered_as_promised() -> None:
 def test_products_near_the_limits_fit_or_have_no_choice_that_fits() -> None:
     outcomes = [check_near(random_batched(random.Random(seed), near=True)) for seed in range(NEAR)]
     assert sum(not o.refused for o in outcomes) >= NEAR * 0.6, Counter(o.codes for o in outcomes)
+
+
+def test_large_batches_cost_no_more_than_upstream_writes_out() -> None:
+    assert all(check_large(random_batched(random.Random(seed), large=True)).ran for seed in LARGE)
+
+
+@pytest.mark.long
+def test_hundred_programs_of_large_batches_are_lowered_as_promised() -> None:
+    for seed in range(100):
+        check_large(random_batched(random.Random(seed), large=True))
 
 
 @pytest.mark.long

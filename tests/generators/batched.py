@@ -2,6 +2,7 @@
 
     program = random_batched(random.Random(7))
     program = random_batched(random.Random(7), near=True)   # tiles whose sum is close to what L1, L0C or UB hold
+    program = random_batched(random.Random(7), large=True)  # batches whose code is more than the instruction cache holds
 
 An operand [2, 16, 32] is a load of that shape, of [2, 32, 16] and a transposed view, a page of a larger tile, rows of one, a reshape of
 [1, 2, 16, 32], or what an earlier product read. Its tensor lies row by row, column by column or in boxes, with gaps between pages or not.
@@ -22,6 +23,7 @@ from tests.generators.builder import Bounded, Builder, Shape, Source, shape_of, 
 
 #: batch dims, and rows, inner dim and columns of a product; near the limits the latter are large
 _BATCHES: tuple[Shape, ...] = ((2,), (3,), (1,), (2, 2), (1, 2), (2, 1), (2, 3), (4,), ())
+_MANY: tuple[Shape, ...] = ((40,), (5, 8), (64,), (8, 1, 6), (48,))
 _SMALL = ((16, 8, 32), (16, 32), (16, 32, 64, 24))
 _LARGE = ((64, 128, 32), (256, 512, 128), (128, 256, 64))
 #: most bytes of the flat form of one operand near the limits: more than L1 holds are loaded by pages
@@ -57,25 +59,26 @@ class _Drawing:
     near: bool
     simple: bool
     operands: list[Var] = field(default_factory=list)
+    large: bool = False
 
 
-def random_batched(source: Source, near: bool = False) -> Program:
+def random_batched(source: Source, near: bool = False, large: bool = False) -> Program:
     """A program of one function and up to three products, accumulations or loops of them."""
     b = Builder(source, 0)
-    d = _Drawing(b, near, b.chance(45))
-    for _ in range(b.choose((1, 1, 2) if near else (1, 2, 1, 3))):
+    d = _Drawing(b, near, b.chance(45), large=large)
+    for _ in range(b.choose((1, 1, 2) if near or large else (1, 2, 1, 3))):
         b.choose((_products, _products, _products, _accumulation, _k_loop, _looped, _transposed))(d)
     outputs = memory.outputs(b)
     b.emit(Return(tuple(b.frames[0].current[p.var.name] for p in outputs)))
     types = tuple(p.var.type for p in outputs)
     function = Function("main", tuple(b.params), types, tuple(b.frames[0].block), b.choose(("InCore", "AIC", "InCore")))
-    targets = ("ascend910b", "ascend950") if near else ("ascend910b", "ascend950", None)
+    targets = ("ascend910b", "ascend950") if near or large else ("ascend910b", "ascend950", None)
     return Program("batched", (function,), b.choose(targets))
 
 
 def _drawn(d: _Drawing) -> Product:
     b = d.b
-    batch, (m, k, n) = b.choose(_BATCHES), map(b.choose, _LARGE if d.near else _SMALL)
+    batch, (m, k, n) = b.choose(_MANY if d.large else _BATCHES), map(b.choose, _LARGE if d.near else _SMALL)
     dtype = b.choose((DType.FP16, DType.BF16, DType.FP16, DType.FP32, DType.INT8))
     if d.simple:
         m, n = max(m, 16), n // 16 * 16

@@ -30,9 +30,9 @@ WRITTEN = 40
 RUNS = 3
 
 
-def check_products(program: Program, compare: bool = True) -> Outcome:
+def check_products(program: Program, compare: bool = True, brute: bool = True) -> Outcome:
     """Optimise and check everything that is promised; raises `Failure` where something is broken. Values are compared where `compare`
-    asks for it: of large tiles that takes long."""
+    asks for it, and choices with those of a brute force where `brute` does: of large tiles and of large batches that takes long."""
     errors = accepted(program)
     if errors:
         raise Failure("generator", str(errors[0]))
@@ -41,7 +41,7 @@ def check_products(program: Program, compare: bool = True) -> Outcome:
         result = optimize(program, validate=False, policy_cost=True)
     except Refused as refused:
         outcome = refusal(refused, REFUSALS | {"M001"})
-        if "M001" in outcome.codes:
+        if "M001" in outcome.codes and brute:
             _nothing_fits(program, target)
         return outcome
     after = result.program
@@ -49,7 +49,8 @@ def check_products(program: Program, compare: bool = True) -> Outcome:
     _no_dearer(result)
     for f in after.functions:
         _placed(f, target)
-    _cheapest(program, result, target)
+    if brute:
+        _cheapest(program, result, target)
     if after is program or not compare:
         return Outcome(changed=after is not program)
     keep = any(d.code == "V303" for d in result.diagnostics)
@@ -62,6 +63,12 @@ def check_products(program: Program, compare: bool = True) -> Outcome:
 def check_near(program: Program) -> Outcome:
     """The promises of a program near the limits, whose values are compared by the smaller ones."""
     return check_products(program, compare=False)
+
+
+def check_large(program: Program) -> Outcome:
+    """The promises of a program of large batches, which may be loops where upstream writes them out; what they cost counts, not how
+    they are chosen."""
+    return check_products(program, brute=False)
 
 
 def _no_dearer(result: Result) -> None:
