@@ -21,7 +21,7 @@ NODE = 18e-6
 STATEMENT, PROGRAM = 0.22e-3, 1e-3
 CONSTRAINT, MODEL = 0.16e-3, 10e-3
 #: seconds of work for each deterministic second of CP-SAT
-SOLVER = 2.0
+SOLVER = 5.0
 
 
 @dataclass(slots=True)

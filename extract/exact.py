@@ -221,6 +221,7 @@ class Model:
             solver.parameters.max_time_in_seconds = limits.clock_left
             solver.parameters.num_workers = 1
             solver.parameters.random_seed = 1
+            solver.parameters.linearization_level = 2  # all clauses go into the relaxation: costs are sums, bounds come from it
             if limits.memory is not None:
                 solver.parameters.max_memory_in_mb = limits.memory
             status = solver.solve(self.model)

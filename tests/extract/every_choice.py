@@ -63,7 +63,10 @@ class EveryChoice:
             assert not nearest or {d.code for d in found.diagnostics} == {"M001"}
             return Compared(len(self.choices), False, True)
         assert isinstance(found, Fitted), f"brute force finds a program that fits, at {least}: {found}"
-        assert (found.price.cost, found.bound) == (pytest.approx(least, rel=1e-9), pytest.approx(least, rel=1e-9))
+        assert found.price.cost == pytest.approx(least, rel=1e-9)
+        # cut operands make the tiles of products narrower than those that are priced: the bound is one of prices, not of such programs
+        cheaper = any(v.price is not None and v.price.cost < self.brute.cost(frozenset(v.chosen)) * (1 - 1e-9) for v in verdicts)
+        assert cheaper or found.bound == pytest.approx(least, rel=1e-9)
         assert found.proved and found.limit is None
         for chosen in greedy_choices(self.question.problem, self.question.choices):
             first = judge.judge(chosen) if self.brute.valid(frozenset(chosen)) else None
