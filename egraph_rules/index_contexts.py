@@ -80,7 +80,7 @@ class Contexts:
         def add(v: ValueId) -> bool:
             if v in found:
                 return True
-            if v in above or len(found) == _VALUES:
+            if v in above or len(found) + len(above) >= _VALUES:
                 return False
             term = self.system.term(v, place, frozenset(above))
             above.add(v)

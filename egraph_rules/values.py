@@ -312,7 +312,9 @@ class Values(Windows):
             for part in (self.region_of_window(_static_type(var), source, offsets, valid), valid[-2:] if valid else ())
         )
         w = Window(entry, piece, source, box, offsets)
-        number, c = self.window(w, False, source.memref is None and var.type.memref is None), self.commands
+        # a window of an accumulator is written where it lies, or is a tile of its own
+        own = source.memref is None and var.type.memref is None and source.memory is not Memory.ACC
+        number, c = self.window(w, False, own), self.commands
         self.define(var, c.call("Slice", number, self.arg(call, 0), _static(var.type), *self.position(shape, offsets)))
         self.unaligned(var, number)
         self.read(call, number, w)

@@ -60,8 +60,7 @@ def _splits(graph: Graph, number: int) -> str | None:
     """How the box of a store divides the pages of an accumulator otherwise, or None."""
     entry = graph.tables.stores[number]
     box = tuple_items(entry.call.args[3]) if len(entry.call.args) > 3 else None
-    rows = entry.tile.valid[-2]
-    if box is None or entry.tile.memory is not Memory.ACC or entry.tile.rank <= 2 or provably_equal(box[-2], rows):
+    if box is None or entry.tile.memory is not Memory.ACC or entry.tile.rank <= 2 or provably_equal(box[-2], rows := entry.tile.valid[-2]):
         return None
     return f"a box {dims_text(box)} divides the {expr_text(rows)} rows of a page of an accumulator, which is drained a page at a time"
 

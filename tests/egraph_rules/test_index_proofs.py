@@ -571,6 +571,30 @@ def test_operations_on_a_few_values(dtype: DType) -> None:
                     assert counterexample(model.holds(a, x), given, model.defined(op, q), wrong) is None, (op, a, b, fact)
 
 
+@EVERY
+@proves(index_enumerated.closed)
+def test_operations_on_constants_by_one_meaning_of_division(dtype: DType) -> None:
+    """Each meaning goes on from its own numbers: x // y // 3 is computed from what the same meaning makes of x // y."""
+    source, model = random.Random(dtype.value), Vectors(dtype)
+    x, y = model.value("x"), model.value("y")
+    meanings = dict(zip(("floor", "trunc", "signed"), range(3), strict=True))
+    for op in OPERATORS:
+        a, b = (source.choice((1, 2, 3, 5, 16, 48, bounds(dtype)[1] - 7)) for _ in range(2))
+        first = index_enumerated.closed(op, dtype, ((a,) * 3, (b,) * 3))
+        assert first is not None or op in ("shl", "shr")
+        for way in ways(op, dtype) if first is not None else ():
+            then = index_enumerated.closed("floordiv", dtype, (first, (3,) * 3))
+            assert then is not None
+            if op in ("floordiv", "mod") or way == "floor":
+                once = model.apply(op, x, y, way)
+                twice = model.divide(once, z3.BitVecVal(3, dtype.bits), way)
+                for said, made in ((first, once), (then, twice)):
+                    wrong = z3.Not(model.holds(one_of(dtype, [said[meanings[way]]]), made))
+                    given = (model.holds(one_of(dtype, [a]), x), model.holds(one_of(dtype, [b]), y))
+                    assert counterexample(*given, wrong) is None, (op, a, b, way, said)
+    assert index_enumerated.closed("floordiv", dtype, ((5,) * 3, (0,) * 3)) is None
+
+
 @pytest.mark.parametrize("dtype", [DType.INT32, DType.INT64, DType.UINT32], ids=named)
 @proves(index_transfer.operand, index_transfer.by_bits)
 def test_operands_of_another_type(dtype: DType) -> None:

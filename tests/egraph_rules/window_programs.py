@@ -67,7 +67,7 @@ def slice_pages(d: Draw) -> Function:
     """Whole pages of a tile that is made page by page, or whose pages are cut."""
     b, dtype, shape = Build(), d.dtype(), d.shape()
     if d.number % 2:
-        x = b.load("x", shape, (*shape[:-2], shape[-2] - 1, shape[-1]), dtype)
+        x = b.let("x", "tile.exp", b.load("u", shape, (*shape[:-2], shape[-2] - 1, shape[-1])))
     else:
         x = b.let("x", d.random.choice(BINARY), b.load("u", shape, dtype=dtype), b.load("v", (1, *shape[1:]), dtype=dtype))
     pages = d.random.randint(1, shape[0])

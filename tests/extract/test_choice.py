@@ -97,7 +97,8 @@ def test_forced_option_comes_first_and_changes_nothing_else() -> None:
 def test_root_without_a_form_is_missing() -> None:
     b = Build()
     b.out(b.load("x", (2, 4, 8)))
-    b.out(b.let("y", "tile.col_sum", b.load("w", (2, 3, 3))))
+    w = b.load("w", (2, 3, 3))
+    b.out(b.let("y", "tile.col_argmax", w, b.let("t", "tile.create", (2, 3, 3), dtype="FP32", target_memory="Vec")))
     graph, choice = chosen(b.function())
     assert choice.missing == (graph.writes[1],)
     assert not choice.needed
