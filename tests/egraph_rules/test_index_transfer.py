@@ -249,14 +249,14 @@ def test_operands_of_another_sign_are_read_by_value_and_by_bits() -> None:
 
 
 def test_numbers_of_the_models_are_those_of_the_interpreter() -> None:
-    """The z3 models agree with the interpreter on all values of four bits."""
+    """The z3 models agree with the interpreter on values of four bits: on all where a quotient or a shift is asked for."""
     from pypto_ir.expr import Binary, Const
     from pypto_ir.interp.scalars import compile_expr
     from pypto_ir.interp.values import RunError
 
     for dtype, op, way in product(NARROW, OPERATORS, ("floor", "trunc")):
         least, greatest = bounds(dtype)
-        for a, b in product(range(least, greatest + 1), range(least, greatest + 1)):
+        for a, b in product(range(least, greatest + 1), range(least, greatest + 1, 1 if op in ("floordiv", "mod", "shl", "shr") else 3)):
             try:
                 want = compile_expr(Binary(op, Const(a, dtype), Const(b, dtype)), way)({})
             except RunError:

@@ -20,7 +20,7 @@ from pypto_ir.diagnostics import Refused
 from pypto_ir.stmt import Function, Program
 from tests.extract.brute_force import BruteForce, TooMany
 
-PROGRAMS, CHECKED = 30, 40
+PROGRAMS, CHECKED = 20, 25
 #: choices of a function that are written as programs one by one
 MOST = 60
 

@@ -23,7 +23,7 @@ EXAMPLES = 500
 #: about the most statements of a function: these runs are short, long ones are for `benchmarks.fuzz`
 STATEMENTS = 7
 #: programs of the test of what the generator covers, and least part of them that is not refused
-SAMPLE, LOWERED = 60, 0.6
+SAMPLE, LOWERED = 30, 0.6
 
 #: ops that want whole blocks of pairs, which random tiles seldom are
 SORTING = {"tile.sort32", "tile.mrgsort_format1"}

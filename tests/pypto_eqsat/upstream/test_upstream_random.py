@@ -109,12 +109,12 @@ def test_default_costs_no_more_than_upstream_on_the_kernels(name: str, target: s
 
 
 def test_default_costs_no_more_than_upstream_on_random_programs() -> None:
-    compared = sum(no_dearer(random_program(random.Random(seed), STATEMENTS)) for seed in (*range(60), 1301, 1899))
-    assert compared >= 20
+    compared = sum(no_dearer(random_program(random.Random(seed), STATEMENTS)) for seed in (*range(30), 1301, 1899))
+    assert compared >= 10
 
 
 def test_default_costs_no_more_than_upstream_on_random_batched_programs() -> None:
-    assert sum(no_dearer(random_batched(random.Random(seed))) for seed in range(40)) >= 15
+    assert sum(no_dearer(random_batched(random.Random(seed))) for seed in range(20)) >= 7
 
 
 @pytest.mark.long
