@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 from pypto_ir.congruence import ANY, Congruence, exactly
 from pypto_ir.expr import Binary, Const, Expr, const_int, index
-from pypto_ir.linear import normalize, provably_equal, provably_le
+from pypto_ir.linear import linear, normalize, provably_equal, provably_le, to_expr
 from pypto_ir.types import Compact, TileType
 
 #: rows and columns of a block (`spec/hardware.md` 4.1: Acc fractal of 1024 bytes)
@@ -47,8 +47,21 @@ class Axis:
     def part(self, offset: Expr, known: Congruence) -> Axis:
         """The axis of a window at `offset`, of which `known` is known."""
         start = normalize(Binary("add", self.offset, offset)) if self.offset is not None else None
-        written = self.written if known.exact == 0 or is_nothing(self.written) else None
-        return Axis(start, self.begins.plus(known), self.extent, written)
+        return Axis(start, self.begins.plus(known), self.extent, self.behind(known.exact))
+
+    def behind(self, offset: int | None) -> Written:
+        """The extent of what is written from an offset on."""
+        if offset == 0 or is_nothing(self.written):
+            return self.written
+        if offset is None or self.written is None:
+            return None
+        size = const_int(self.written)
+        if size is not None:
+            return index(max(0, size - offset))
+        # of min(n, 16) + 16, what can be compared is min(n, 16)
+        form = linear(self.written)
+        start = index(offset - form.constant)
+        return NOTHING if provably_le(to_expr(replace(form, constant=0)), start) else None
 
     def putting_back(self, window: Axis, offset: Congruence) -> Axis:
         """The axis after a window of it, at `offset`, was written."""

@@ -16,7 +16,7 @@ from pypto_ir.diagnostics import Refused, Severity
 from pypto_ir.json_writer import write_program
 from pypto_ir.stmt import Program
 from tests.acc_programs import Window, drained, windowed
-from tests.helpers import Json, give, incore, let, load, loop, out, ret, store, tensor
+from tests.helpers import Json, give, incore, let, load, loop, out, ret, scalar, store, tensor
 
 #: full height and side by side; and windows that begin in the middle of a block and overlap
 BESIDE = windowed((32, 64), [Window(0, 0, 32, 32), Window(0, 32, 32, 32)])
@@ -52,6 +52,19 @@ def test_an_author_of_batches_may_rely_on_it_too() -> None:
     params = [tensor("x", 2, 16, 16, dtype="FP16"), tensor("y", 2, 16, 32, dtype="FP16"), out("out", 2, 16, 32)]
     result = optimize(incore(params, [*body, store("o", "n", [0, 0, 0], "out"), ret("o")]))
     assert {(d.code, d.severity) for d in result.diagnostics} == {("V303", Severity.WARNING)}
+    assert result.stats["validated"]["equal"]
+
+
+def test_products_of_few_columns_touch_their_own_pages_only() -> None:
+    """30 of 32 rows and v of 16 columns of each page, side by side: what page 0 leaves undefined lies before page 1. Then whole pages."""
+    left, right = [2, 32, 32], [2, 32, 16]
+    factors = [load("a", "x", [0, 0, 0], left, [2, 30, 32], memory="Mat"), load("b", "y", [0, 0, 0], right, [2, 32, "v"], memory="Mat")]
+    more = [load("c", "x", [0, 0, 0], left, memory="Mat"), load("d", "y", [0, 0, 0], right, memory="Mat")]
+    body = [*factors, *more, let("m", "tile.batch_matmul", "a", "b"), let("n", "tile.batch_matmul_acc", "m", "c", "d")]
+    sides = [tensor("x", *left, dtype="FP16"), tensor("y", *right, dtype="FP16")]
+    params = [scalar("v", range=(1, 16)), *sides, out("out", *right)]
+    result = optimize(incore(params, [*body, store("o", "n", [0, 0, 0], "out"), ret("o")], target="ascend910b"))
+    assert not [d for d in result.diagnostics if d.code == "V303"]
     assert result.stats["validated"]["equal"]
 
 

@@ -28,6 +28,7 @@ from pypto_ir.verify.acc_places import (
 
 K, V = scalar_var("k"), scalar_var("v")
 MULTIPLE = integers(0, 16)
+UP_TO_16 = Binary("min", V, index(16))
 
 
 def acc(rows: int | Expr, columns: int | Expr, valid: int | Expr | None = None, compact: bool = False) -> TileType:
@@ -65,6 +66,10 @@ def test_a_window_begins_at_the_sum_of_the_offsets() -> None:
     [
         (V, exactly(0), V), (V, exactly(16), None), (V, ANY, None), (V, MULTIPLE, None),
         (NOTHING, exactly(0), NOTHING), (NOTHING, exactly(16), NOTHING), (NOTHING, ANY, NOTHING), (None, exactly(0), None),
+        (index(24), exactly(0), index(24)), (index(24), exactly(16), index(8)), (index(24), exactly(24), NOTHING),
+        (index(24), exactly(32), NOTHING), (index(24), ANY, None), (None, exactly(16), None),
+        (UP_TO_16, exactly(0), UP_TO_16), (UP_TO_16, exactly(16), NOTHING), (UP_TO_16, exactly(15), None),
+        (Binary("add", UP_TO_16, index(16)), exactly(32), NOTHING), (Binary("add", UP_TO_16, index(16)), exactly(31), None),
     ],
 )  # fmt: skip
 def test_what_is_written_counts_from_the_window(written: Written, at: Congruence, then: Written) -> None:
