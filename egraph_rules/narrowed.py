@@ -71,13 +71,14 @@ def partly_written(function: Function) -> frozenset[str]:
     return frozenset(v.name for s in walk(function.body) for v in definitions(s) if in_acc(v) and found.of(v.name) in groups)
 
 
-def same_pitch(t: TileType, rows: Expr | None = None) -> bool:
-    """True where the first `rows` of an accumulator, its valid ones unless given, lie at the pitch of all its rows."""
-    used, height = t.valid[-2] if rows is None else rows, t.shape[-2]
-    number, extent = const_int(used), const_int(height)
-    if provably_equal(used, height):
+def same_pitch(t: TileType, rows: Expr) -> bool:
+    """True where the first `rows` of an accumulator lie at the pitch of all its rows."""
+    number, extent = const_int(rows), const_int(t.shape[-2])
+    if provably_equal(rows, t.shape[-2]):
         return True
-    return extent == BLOCK if number is None else extent is not None and whole_blocks(number) == whole_blocks(extent)
+    if extent is None:
+        return False
+    return extent <= BLOCK if number is None else whole_blocks(number) == whole_blocks(extent)
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,16 +15,16 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from egraph_rules.encode import yielded
-from egraph_rules.narrowed import same_pitch
 from extract.upstream import ops
 from extract.upstream.routing import Routing
 from extract.upstream.state import State, tuple_of
 from extract.upstream.walk import Walk
-from pypto_ir.expr import Expr, Var, variables
+from pypto_ir.expr import Expr, Var, const_int, variables
 from pypto_ir.linear import provably_equal, provably_le
 from pypto_ir.ops.registry import type_of
 from pypto_ir.stmt import Assign, Call, Carry, Eval, For, Stmt, While, definitions, walk
 from pypto_ir.types import Dims, Memory, TileType, same_dims
+from pypto_ir.verify.acc_places import BLOCK, whole_blocks
 
 
 def narrowed(state: State, body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
@@ -45,7 +45,7 @@ def _wanted(c: Carry, y: Expr) -> Dims | None:
     carried, given, init = c.var.type, type_of(y), type_of(c.init)
     if not isinstance(carried, TileType) or not isinstance(given, TileType) or not isinstance(init, TileType):
         return None
-    if carried.rank != 2 or given.rank != 2 or given.memory is not Memory.ACC or same_pitch(given):
+    if carried.rank != 2 or given.rank != 2 or given.memory is not Memory.ACC or _pitches_coincide(given):
         return None
     extents = list(carried.valid)
     for axis in range(2):
@@ -54,6 +54,13 @@ def _wanted(c: Carry, y: Expr) -> Dims | None:
         if not provably_equal(old, new) and (fills or provably_le(new, init.valid[axis])):
             extents[axis] = new
     return None if same_dims(tuple(extents), carried.valid) else tuple(extents)
+
+
+def _pitches_coincide(t: TileType) -> bool:
+    """`AccPitchesCoincide` (`spec/flatten.md` 11) for the valid rows and all rows of a tile; of one of 8 rows they never do."""
+    used, height = t.valid[0], const_int(t.shape[0])
+    number = const_int(used)
+    return provably_equal(used, t.shape[0]) or height == (BLOCK if number is None else whole_blocks(number))
 
 
 class _Narrowing(Walk):

@@ -210,6 +210,7 @@ PROGRAMS: dict[str, Callable[[], Program]] = {
     "few rows of many": lambda: split_k([64, 256]),
     "few rows of one column": lambda: few("v", shape=(64, 16)),
     "one pitch": lambda: few(50),
+    "fewer rows than a block": lambda: few("v", shape=(8, 64)),
     "several pitches": lambda: few("v", 64),
     "windows of few rows": lambda: few(20, cut=True),
     "few rows declared": lambda: optimize(split_k([64, 256]), validate=False).program,
@@ -415,7 +416,8 @@ MUTANTS: dict[str, tuple[ModuleType, str, str, str]] = {
     "a product adds to what the buffer held": (BUFFER, "args=(acc, *call.args, TRUE)", "args=(acc, *call.args)", "started"),
     "the predicate is turned around": (BUFFER, 'return Unary("not", cond) if', "return cond if", "added first"),
     "pitches are equal where rows are": (NARROW, "whole_blocks(number) == whole_blocks(extent)", "number == extent", "one pitch"),
-    "every pitch is one": (NARROW, "if provably_equal(used, height):", "if True:", "few rows of many"),
+    "few rows of less than a block are narrow": (NARROW, "extent <= BLOCK", "extent == BLOCK", "fewer rows than a block"),
+    "every pitch is one": (NARROW, "if provably_equal(rows, t.shape[-2]):", "if True:", "few rows of many"),
     "narrow tiles of one column are declared too": (NARROW, "shape[1] > BLOCK", "shape[1] >= BLOCK", "few rows of one column"),
     "tiles of 16 columns are wide": (
         NARROW,

@@ -64,7 +64,7 @@ def test_alias_of_the_seed_is_typed_anew() -> None:
     assert [expr_text(e) for e in carried(after)[0].valid] == ["v", "256"]
 
 
-@pytest.mark.parametrize(("shape", "valid"), [([16, 256], "v"), ([64, 256], 64), ([64, 256], 52), ([64, 16], "v")])
+@pytest.mark.parametrize(("shape", "valid"), [([16, 256], "v"), ([8, 256], "v"), ([64, 256], 64), ([64, 256], 52), ([64, 16], "v")])
 def test_accumulator_whose_rows_have_one_pitch_is_left_alone(shape: list[int], valid: Any) -> None:
     after = lowered(split_k(shape, valid))
     assert "set_validshape" not in ops(after)
