@@ -54,13 +54,13 @@ def call_cost(call: Call, result: Type, target: Target) -> Cost:
     return _stated(call.op, tuple(type_of(a) for a in call.args), result, call.kwargs, target)
 
 
-@lru_cache(maxsize=1 << 16)
+#: a program asks for the same prices again and again, other programs for others
+@lru_cache(maxsize=1 << 12)
 def _stated(op: str, operands: tuple[Type, ...], result: Type, kwargs: Keywords, target: Target) -> Cost:
     priced = cost(op, operands, result, kwargs, target)
     return priced if priced.cycles == ZERO else priced._replace(cycles=replace(priced.cycles, code=1.0))
 
 
-@lru_cache(maxsize=1 << 16)
 def cost(op: str, operands: tuple[Type, ...], result: Type, kwargs: Keywords, target: Target) -> Cost:
     """The price of one op: cycles per pipe and bytes per channel."""
     if _folds(op, operands):
