@@ -91,7 +91,8 @@ class Values(Windows):
             c.fact("kind-packs", number)
         if t.memory is Memory.ACC:
             c.fact("kind-in-acc", number)
-        elif t.rank > 2 and forms.pages(shape) > 1:
+        elif t.memory in (None, Memory.VEC) and t.rank > 2 and forms.pages(shape) > 1:
+            # the graph of memories has no way from L1 to L1 (`spec/flatten.md` 9)
             c.fact("kind-movable", number)
         if t.effective_view.slayout is TileLayout.NONE_BOX:
             c.fact("kind-row-major", number)

@@ -287,6 +287,8 @@ class _Search:
             call, made = page_call(graph, node, 0, operands)
             return made, self.call(call, made) * (self.graph.page_counts.get(c, 1) if separate_pages(graph, node) else 1)
         call, made = tile_call(graph, node, operands)
+        if call.op == "tile.assemble":
+            _check_copy(operands)
         return made, self.call(call, made)
 
     def accumulated(self, node: ENode, operands: tuple[Expr, ...]) -> tuple[Type, Cycles]:
@@ -304,6 +306,7 @@ class _Search:
         """One assemble a piece."""
         entry, places = piece_writes(self.graph, node)
         made, cycles = self.types[node.children[0]], ZERO
+        _check_copy(operands)
         for at in places:
             call, made = typed(Call(entry.op, (Var("target", made), operands[1], at), entry.kwargs, entry.attrs))
             cycles = cycles + self.call(call, made)
@@ -331,6 +334,14 @@ def _check_drain(entry: StoreEntry, source: Expr) -> None:
     t = type_of(source)
     if isinstance(t, TileType) and t.memory is Memory.ACC and not all(const_int(d) == 1 for d in box[:-2]):
         raise OpError("an accumulator is stored through 2-D windows")
+
+
+def _check_copy(operands: tuple[Expr, ...]) -> None:
+    """Raise `OpError` where a tile in L1 would be copied into another: the graph of memories has no way from L1 to L1
+    (`spec/flatten.md` 9)."""
+    tiles = [t for t in map(type_of, operands) if isinstance(t, TileType)]
+    if len(tiles) > 1 and all(t.memory is Memory.MAT for t in tiles[:2]):
+        raise OpError("nothing copies from L1 to L1")
 
 
 def pack_entry(page: TileType) -> FillEntry:

@@ -25,6 +25,7 @@ declare(
     L103="a store whose region is no box of its target",
     L104="an op has no 2-D form of its N-D tiles",
     L105="a tile of rank above 2 comes from outside and cannot be made 2-D",
+    L107="a tile in L1 would have to be put together there, and nothing copies from L1 to L1",
 )
 
 
@@ -147,6 +148,8 @@ def _value(graph: Graph, legal: Mapping[int, object], s: Assign) -> list[Diagnos
     unaligned = _unaligned(s.value) if "unaligned" in reasons and isinstance(s.value, Call) else None
     if unaligned is not None and forms.even_pages(t):
         return [Diagnostic("L104", unaligned, place, _advice(op))]
+    if t.memory is Memory.MAT and (copied := _copied(op, name, t, {v.name for v in uses(s)}, place)):
+        return [copied]
     if "gaps" in reasons or not forms.rows_prefix(t):
         return [_gaps(op, name, t, place)]
     for operand, why in operands.items():
@@ -178,6 +181,20 @@ def _unaligned(call: Call) -> str | None:
     return (
         f"{call.op} {what} a {dims_text(box)} region {of}, which does not collapse to a contiguous row band, and its rows in the pages "
         f"start at bytes that are no multiple of {forms.VIEW_BYTES}, where no view can start"
+    )
+
+
+def _copied(op: str, name: str, t: TileType, sources: set[str], place: Place) -> Diagnostic | None:
+    """A tile in L1 that would have to be put together there, or None."""
+    if op not in ("tile.assemble", "tile.reshape", "tile.slice", "tile.transpose_view"):
+        return None
+    return Diagnostic(
+        "L107",
+        f"{op}: {name} {dims_text(t.shape)} would have to be put together in L1 from parts of {', '.join(sorted(sources))}, and nothing "
+        "copies from L1 to L1",
+        place,
+        "load what is multiplied as one tile, from a tensor in which its rows are one run, or keep its pages apart and feed them to "
+        "batched products",
     )
 
 

@@ -128,6 +128,13 @@ def _product(b: Build, left: Shape, right: Shape, flat: Shape | None = None) -> 
     b.out(b.let("y", "tile.reshape", z, flat) if flat else z)
 
 
+def _in_l1(b: Build, op: str, shape: Shape) -> None:
+    """Rows of every page of a factor in L1, read or written, times one matrix."""
+    x = matrix(b, "x", (2, 32, 32), FP16)
+    y = b.let("y", op, x, shape if op == "tile.slice" else matrix(b, "part", shape, FP16), (0, 16, 0))
+    b.out(b.let("z", "tile.batch_matmul", y, matrix(b, "r", (32, 16), FP16)))
+
+
 def _added(b: Build, make: Callable[[Build], Var]) -> None:
     """One page added to two."""
     b.out(b.let("z", "tile.add", b.load("x", (2, 3, 8)), make(b)))
@@ -309,6 +316,8 @@ PROGRAMS: dict[str, Callable[[], Function]] = {
         "product of a transposed page": partial(_swapped, shape=(1, 32, 16)),
         "product of a transposed side that is cut": partial(_swapped, shape=(2, 32, 16), valid=(2, 16, 16)),
         "product of a transposed side that is aligned in 4 bytes": partial(_swapped, shape=(2, 6, 4)),
+        "product of rows of pages in L1": partial(_in_l1, op="tile.slice", shape=(2, 16, 32)),
+        "product of rows that were written in L1": partial(_in_l1, op="tile.assemble", shape=(2, 16, 32)),
         "product moved out": partial(_drained, narrow=None),
         "product converted on its way out": partial(_drained, narrow="FP16"),
         "product converted to INT8": partial(_drained, narrow="INT8"),

@@ -23,6 +23,7 @@ from tests.extract.brute_force import CHOICES, asked
 from tests.extract.every_choice import EveryChoice
 from tests.extract.memory_machine import Clash, MemoryMachine
 from tests.generators.property import REFUSALS, Failure, Outcome, accepted, legal, refusal
+from tests.generators.ways_into_l1 import impossible
 
 #: inputs that every program runs on, and seconds for that
 SEEDS, SECONDS = range(2), 2.0
@@ -80,7 +81,10 @@ def _no_dearer(result: Result) -> None:
 
 
 def _placed(f: Function, target: Target) -> None:
-    """No product writes what it cannot address, no tile is overwritten while it is read, and none lies outside of its memory."""
+    """No product writes what it cannot address, L1 is filled as the machine can, no tile is overwritten while it is read, and none lies
+    outside of its memory."""
+    if impossible(f):
+        raise Failure("way-into-l1", impossible(f)[0])
     wrong = [d for d in accumulators(f, reads=target.acc_reads) if d.severity.value == "error"]
     if wrong:
         raise Failure(f"addressable-{wrong[0].code}", str(wrong[0]))
