@@ -15,7 +15,7 @@ from egraph_rules import forms
 from egraph_rules.buffers import Versions
 from egraph_rules.engine import Commands
 from egraph_rules.entries import Encoded
-from egraph_rules.loads import boxed, cell, flat_view, load_of_window, natural
+from egraph_rules.loads import boxed, cell, column_view, flat_view, load_of_columns, load_of_window, natural
 from egraph_rules.narrowed import partly_written
 from egraph_rules.tables import FillEntry, LeafEntry, LoadEntry
 from egraph_rules.transposes import Transposes
@@ -40,6 +40,8 @@ class Values(Windows):
         self.by_pages: set[str] = set()
         #: the entries of loads, by the names of what they load
         self.loaded: dict[str, int] = {}
+        #: those of loads that may have their pages side by side
+        self.by_columns: set[int] = set()
         self.transposes = Transposes(self)
         #: accumulators whose rows lie as some product of fewer rows leaves them
         self.partly = partly_written(out.function)
@@ -175,6 +177,8 @@ class Values(Windows):
         assert isinstance(var.type, TileType)
         number = self.loaded[var.name] = self.load_entry(LoadEntry(call, var.type, self.versions.of(call.args[0])))
         self.define(var, self.commands.call("Load", number))
+        if number in self.by_columns:
+            self.commands.fact("Cols", self.value(var.name))
 
     def load_entry(self, entry: LoadEntry) -> int:
         """The table number of a load; what rules are told of it is stated once."""
@@ -182,7 +186,18 @@ class Values(Windows):
         if self.once("load", number):
             self.commands.set("load-shape", number, forms.collapsed(_static(entry.type)))
             self.source(number, entry.call, entry.type)
+            self.columns(number, entry)
         return number
+
+    def columns(self, number: int, entry: LoadEntry) -> None:
+        """What loads all pages of a DN load side by side, where something does."""
+        view = column_view(entry.call.args[0]) if boxed(entry.type) and forms.pages(_static(entry.type)) > 1 else None
+        found = load_of_columns(entry.call, entry.type, view) if view is not None else None
+        if view is not None and found is not None:
+            beside = self.load_entry(LoadEntry(*found, entry.reads))
+            self.commands.set("columns-load", number, beside)
+            self.commands.set("in-view", beside, self.tables.views.number(view))
+            self.by_columns.add(number)
 
     def source(self, number: int, call: Call, t: TileType) -> None:
         """How a load reads its tensor: as it stands, in a 2-D view, or page by page only."""

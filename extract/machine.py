@@ -175,8 +175,11 @@ def _page_extents(extents: Dims, axes: tuple[int, ...]) -> Dims:
 
 
 def load_in(call: Call, view: Expr, t: TileType) -> Call:
-    """A load of a run of rows, or of one page, through the 2-D view of its tensor; the valid region is that of the tile."""
+    """A load of a run of rows, or of one page, through the 2-D view of its tensor; the valid region is that of the tile. One that is 2-D
+    has its place in the view already."""
     offsets, window = tuple_items(call.args[1]), tuple_items(call.args[2])
+    if window is not None and len(window) == 2:
+        return replace(call, args=(view, *call.args[1:]))
     assert offsets is not None and window is not None and isinstance(call.args[0], Var) and isinstance(call.args[0].type, TensorType)
     lead = len(window) - 2
     batch = t.valid[:lead] if not all(const_int(d) == 1 for d in window[:lead]) else window[:lead]

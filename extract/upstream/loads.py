@@ -65,7 +65,16 @@ def load(state: State, s: Assign, call: Call, pending: bool) -> None:
         made_type = deduced(made)  # one row has no NZ order, and its printed type says so
         assert isinstance(made_type, TileType)
         flat = replace(made_type, memref=flat.memref)
+    elif not all_provably_equal(_valid_of(made), flat.valid):
+        # min(16 * v, 32) rows of the view are 16 * min(v, 2), which the op sees only where they are asked for
+        made = replace(made, args=(*args[:3], MakeTuple(flat.valid)))
     state.own(s, made, flat)
+
+
+def _valid_of(call: Call) -> Dims:
+    t = deduced(call)
+    assert isinstance(t, TileType)
+    return t.valid
 
 
 def in_mat(call: Call) -> Call:

@@ -31,7 +31,7 @@ from pypto_ir.stmt import (
     While,
     Yield,
 )
-from pypto_ir.types import INDEX, ScalarType, TileType, Type, dims, tensor_type
+from pypto_ir.types import INDEX, ScalarType, TensorType, TileType, Type, dims, tensor_type
 
 Shape = tuple[int, ...]
 
@@ -67,7 +67,11 @@ class Build:
     # parameters
 
     def tensor(self, name: str, shape: Any, dtype: DType = DType.FP32, direction: str = "In") -> Var:
-        var = Var(name, tensor_type(dims(*shape), dtype))
+        return self.given(name, tensor_type(dims(*shape), dtype), direction)
+
+    def given(self, name: str, t: TensorType, direction: str = "In") -> Var:
+        """A parameter of a type, which may lie in another layout."""
+        var = Var(name, t)
         self.params.append(Param(var, direction))
         return var
 

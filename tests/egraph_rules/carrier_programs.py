@@ -11,7 +11,7 @@ from functools import partial
 
 from building import Build, Shape
 from drawing import scratch_like
-from product_programs import ROW_MAJOR, matrix
+from product_programs import ROW_MAJOR, by_columns, matrix
 
 from pypto_ir.dtypes import DType
 from pypto_ir.expr import Binary, Const, Var
@@ -126,6 +126,16 @@ def _bands(b: Build, shape: Shape, valid: Shape | None = None, rows: Shape | Non
 def _product(b: Build, left: Shape, right: Shape, flat: Shape | None = None) -> None:
     z = b.let("z", "tile.batch_matmul", matrix(b, "l", left, FP16), matrix(b, "r", right, FP16))
     b.out(b.let("y", "tile.reshape", z, flat) if flat else z)
+
+
+def _by_columns(b: Build, shape: Shape, rows: int = 16, one: bool = False, turned: bool = False, cut: bool = False) -> None:
+    """A product of a batch, or of one matrix, which may be cut, and a load of a tensor that lies column by column."""
+    w = by_columns(b, "w", shape, FP16)
+    w = b.let("t", "tile.transpose_view", w) if turned else w
+    depth = shape[-1 if turned else -2]
+    of = (rows, depth) if one else (shape[0], rows, depth)
+    left = b.read("l", b.tensor("l_in", of, FP16), of, (rows - 3, depth) if cut else None, target_memory="Mat")
+    b.out(b.let("z", "tile.batch_matmul", left, w))
 
 
 def _in_l1(b: Build, op: str, shape: Shape) -> None:
@@ -316,6 +326,14 @@ PROGRAMS: dict[str, Callable[[], Function]] = {
         "product of a transposed page": partial(_swapped, shape=(1, 32, 16)),
         "product of a transposed side that is cut": partial(_swapped, shape=(2, 32, 16), valid=(2, 16, 16)),
         "product of a transposed side that is aligned in 4 bytes": partial(_swapped, shape=(2, 6, 4)),
+        "product of columns": partial(_by_columns, shape=(2, 32, 16)),
+        "product of one page of columns": partial(_by_columns, shape=(1, 32, 16)),
+        "product of columns that are no boxes": partial(_by_columns, shape=(2, 32, 8)),
+        "product of columns side by side": partial(_by_columns, shape=(2, 32, 16), one=True),
+        "product of rows that do not pack and columns": partial(_by_columns, shape=(2, 32, 16), rows=8, one=True),
+        "product of cut rows and columns": partial(_by_columns, shape=(2, 32, 16), one=True, cut=True),
+        "product of too many columns": partial(_by_columns, shape=(2, 16, 2048), one=True),
+        "product of transposed columns": partial(_by_columns, shape=(2, 16, 32), turned=True),
         "product of rows of pages in L1": partial(_in_l1, op="tile.slice", shape=(2, 16, 32)),
         "product of rows that were written in L1": partial(_in_l1, op="tile.assemble", shape=(2, 16, 32)),
         "product moved out": partial(_drained, narrow=None),

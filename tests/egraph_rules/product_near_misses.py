@@ -11,7 +11,7 @@ from product_programs import matrix
 from pypto_ir.dtypes import DType
 from pypto_ir.expr import Binary, Const, Var, index
 from pypto_ir.stmt import Assign, Function
-from pypto_ir.types import MemRef, TileType
+from pypto_ir.types import Layout, MemRef, TensorView, TileType, dims, tensor_type
 
 FP16 = DType.FP16
 Make = Callable[[], Function]
@@ -91,6 +91,32 @@ def _turned(left: Shape, right: Shape) -> Make:
         return b.function()
 
     return make
+
+
+def _by_columns(shape: Shape, whole: Shape | None = None, turned: bool = False, one: bool = True, **more: object) -> Make:
+    """A product of one matrix, or of as many, and a window of a tensor that lies column by column; `more` are options of that tensor and
+    of its valid region."""
+
+    def make() -> Function:
+        b = Build()
+        t = tensor_type(dims(*(whole or shape)), FP16, TensorView(layout=Layout.DN, **more))  # type: ignore[arg-type]
+        w = b.read("w", b.given("w_in", t), shape, target_memory="Mat")
+        w = b.let("t", "tile.transpose_view", w) if turned else w
+        depth = w.type.shape[-2].value  # type: ignore[union-attr]
+        b.out(b.let("z", "tile.batch_matmul", matrix(b, "l", (16, depth) if one else (2, 16, depth), FP16), w))
+        return b.function()
+
+    return make
+
+
+#: no run of columns, gaps between pages, a part that is valid, pages that start inside a box, a tensor that lies row by row
+_NO_COLUMNS = (
+    _by_columns((2, 32, 16), (2, 32, 48)),
+    _by_columns((2, 32, 16), stride=dims(2048, 1, 32)),
+    _by_columns((2, 32, 16), valid=dims(2, 32, 9)),
+    _by_columns((2, 32, 8)),
+    _turned((16, 32), (2, 16, 32)),
+)
 
 
 def _cut_swap() -> Function:
@@ -209,6 +235,14 @@ NEAR_MISSES: dict[str, tuple[Make, ...]] = {
         _product((2, 2048, 16), (16, 16), (4096, 16)),
     ),
     "pages.swap": (_cut_swap,),
+    "cols.load": _NO_COLUMNS,
+    "pages.load.cols": _NO_COLUMNS,
+    "flat.swap": (_by_columns((2, 16, 32), (2, 16, 48), turned=True), _turned((16, 32), (2, 16, 32))),
+    "cols.product.load": (
+        *_NO_COLUMNS,
+        _by_columns((2, 32, 16), one=False),
+        _by_columns((2, 16, 2048)),
+    ),
     "pages.transpose": (_transposed((2, 4, 8), (0, 1)), _transposed((2, 4, 8), (1, 2), (1, 4, 8))),
     "flat.transpose": (_transposed((2, 4, 8), (1, 2)), _transposed((1, 4, 8), (0, 1))),
     "pages.expand": (_expanded((1, 3, 8), (2, 4, 8)), _expanded((2, 3, 8), (2, 4, 8), (1, 3, 8))),

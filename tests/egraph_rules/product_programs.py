@@ -10,6 +10,7 @@ from drawing import ALL, FLOATS, Draw, Generator, scratch_like
 from pypto_ir.dtypes import DType
 from pypto_ir.expr import Binary, Const, Var
 from pypto_ir.stmt import Function
+from pypto_ir.types import Layout, TensorView, dims, tensor_type
 
 HALVES = (DType.FP16, DType.BF16, DType.FP32, DType.INT8)
 ROW_MAJOR = {"target_memory": "Vec", "blayout": "row_major", "slayout": "none_box"}
@@ -18,6 +19,14 @@ ROW_MAJOR = {"target_memory": "Vec", "blayout": "row_major", "slayout": "none_bo
 def matrix(b: Build, name: str, shape: Shape, dtype: DType, at: Shape | None = None, room: int = 0) -> Var:
     """A load into L1 of a window of a new tensor parameter; `room` is what the tensor is larger in its last axis."""
     source = b.tensor(f"{name}_in", (*shape[:-1], shape[-1] + room), dtype)
+    return b.read(name, source, shape, None, at, target_memory="Mat")
+
+
+def by_columns(b: Build, name: str, shape: Shape, dtype: DType, number: int = 0) -> Var:
+    """A load into L1 from a tensor that lies column by column, of a window of rows where `number` is odd."""
+    rows = shape[-2] + 16 * (number % 2)
+    source = b.given(f"{name}_in", tensor_type(dims(*shape[:-2], rows, shape[-1]), dtype, TensorView(layout=Layout.DN)))
+    at = tuple(rows - shape[-2] if axis == len(shape) - 2 else 0 for axis in range(len(shape)))
     return b.read(name, source, shape, None, at, target_memory="Mat")
 
 
@@ -77,6 +86,33 @@ def turned_product(d: Draw) -> Function:
     left = matrix(b, "l", (*d.random.choice(((), ones(batch))), 16, 32), dtype)
     right = matrix(b, "r", (*batch, n, 32), dtype, room=16 * (d.number % 2))
     b.out(b.let("z", "tile.batch_matmul", left, b.let("t", "tile.transpose_view", right)))
+    return b.function()
+
+
+def column_product(d: Draw) -> Function:
+    """A batch times matrices that lie column by column, or one matrix times them."""
+    b, batch = Build(), d.batch()
+    dtype, n = d.dtype(HALVES), d.random.choice((16, 32))
+    left = matrix(b, "l", (*d.random.choice((batch, ones(batch))), 16, 32), dtype)
+    b.out(b.let("z", "tile.batch_matmul", left, by_columns(b, "r", (*batch, 32, n), dtype, d.number)))
+    return b.function()
+
+
+def one_side(d: Draw) -> Function:
+    """One matrix times a batch of matrices that lie column by column."""
+    b, batch = Build(), d.batch()
+    dtype, n = d.dtype(HALVES), d.random.choice((16, 32))
+    left = matrix(b, "l", (*d.random.choice(((), ones(batch))), 16, 32), dtype)
+    b.out(b.let("z", "tile.batch_matmul", left, by_columns(b, "r", (*batch, 32, n), dtype, d.number)))
+    return b.function()
+
+
+def turned_columns(d: Draw) -> Function:
+    """Matrices that lie column by column, seen transposed, times one matrix."""
+    b, batch = Build(), d.batch()
+    dtype = d.dtype(HALVES)
+    left = b.let("t", "tile.transpose_view", by_columns(b, "l", (*batch, 32, 16), dtype, d.number))
+    b.out(b.let("z", "tile.batch_matmul", left, matrix(b, "r", (*d.random.choice(((), ones(batch))), 32, 16), dtype)))
     return b.function()
 
 
@@ -286,6 +322,10 @@ PROGRAMS: dict[str, Generator] = {
     "flat.product": one_product,
     "flat.product.rows": rows_product,
     "pages.swap": swap,
+    "cols.load": column_product,
+    "pages.load.cols": column_product,
+    "flat.swap": turned_columns,
+    "cols.product.load": one_side,
     "pages.transpose": transpose,
     "flat.transpose": one_transpose,
     "flat.col-reduce": col_reduce,

@@ -6,9 +6,14 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from helpers import Json, calls, incore, let, load, lowered, main, out, refused, ret, store, tensor
+from helpers import Json, calls, incore, ints, let, load, lowered, main, out, refused, ret, scalar, store, tensor
 
+from pypto_eqsat.driver import optimize
+from pypto_ir.json_reader import read_program
+from pypto_ir.json_writer import write_program
+from pypto_ir.ops.registry import type_of
 from pypto_ir.stmt import Program
+from pypto_ir.types import Layout, TensorType
 from tests.generators.ways_into_l1 import impossible
 
 
@@ -51,3 +56,61 @@ def test_whole_pages_that_are_written_in_l1_are_taken_from_where_they_were_loade
     after = lowered(product(half("x", 3, 16, 64), half("y", 64, 32), *written, mat("b", "y", [64, 32])), dearer=True)
     assert not impossible(main(after))
     assert not calls(after, "tile.assemble")
+
+
+def test_rows_that_a_tensor_holds_of_its_window_are_asked_for_as_the_tile_has_them() -> None:
+    """Of a tensor [v, 16, 64] the window holds min(v, 2) pages, and its view min(16 * v, 32) rows: the program can be read again."""
+    before = incore(
+        [scalar("v", range=(2, 4)), half("x", 4, 16, 64, valid=["v", 16, 64]), half("y", 2, 64, 32), out("out", 2, 16, 32)],
+        [
+            mat("a", "x", [2, 16, 64]),
+            mat("b", "y", [2, 64, 32]),
+            let("p", "tile.batch_matmul", "a", "b"),
+            store("o", "p", [0, 0, 0], "out"),
+            ret("o"),
+        ],
+    )
+    for policy in ("cheapest", "upstream"):
+        after = optimize(before, policy=policy).program
+        assert read_program(write_program(after)) == after and not impossible(main(after))
+
+
+# tensors that lie column by column
+
+
+def seen(p: Program) -> list[tuple[list[int | None], list[int | None]]]:
+    """Offsets and windows of the loads from tensors that lie column by column."""
+    sources = [(call, type_of(call.args[0])) for call in calls(p, "tile.load")]
+    return [(ints(c, 1), ints(c, 2)) for c, t in sources if isinstance(t, TensorType) and t.layout is Layout.DN]
+
+
+DN: Json = {"layout": "DN"}
+
+
+@pytest.mark.parametrize("stride", [{}, {"stride": [2048, 1, 128]}], ids=["packed", "strides given"])
+def test_pages_side_by_side_in_a_dn_tensor_are_one_load(stride: Json) -> None:
+    """B10: the view has the column stride of the tensor, 128, and not that of all rows of its pages."""
+    y = half("y", 2, 128, 16, **DN, **stride)
+    after = lowered(
+        product(half("x", 16, 32), y, mat("a", "x", [16, 32]), mat("b", "y", [2, 32, 16], [0, 64, 0]), shape=(2, 16, 16)), dearer=True
+    )
+    assert seen(after) == [([64, 0], [32, 32])] and len(calls(after, "tile.matmul")) == 1
+    assert not impossible(main(after))
+
+
+def test_transposed_pages_of_a_dn_tensor_are_rows_of_one_factor() -> None:
+    turned = [mat("t", "x", [2, 2, 64, 16]), let("a", "tile.transpose_view", "t"), mat("b", "y", [64, 32])]
+    after = lowered(product(half("x", 2, 2, 64, 16, **DN), half("y", 64, 32), *turned, shape=(2, 2, 16, 32)), dearer=True)
+    assert seen(after) == [([0, 0], [64, 64])] and len(calls(after, "tile.matmul")) == 1
+
+
+@pytest.mark.parametrize(
+    ("more", "window"),
+    [({"stride": [4096, 1, 64]}, 16), ({"valid": [2, 64, 9]}, 16), ({}, 8)],
+    ids=["gaps between pages", "a part is valid", "part of a page"],
+)
+def test_pages_of_a_dn_tensor_that_are_no_run_of_columns_are_loaded_one_by_one(more: Json, window: int) -> None:
+    loads = [mat("a", "x", [2, 16, 64]), mat("b", "y", [2, 64, window])]
+    before = product(half("x", 2, 16, 64), half("y", 2, 64, 16, **DN, **more), *loads, shape=(2, 16, window))
+    after = lowered(before, dearer=True)
+    assert seen(after) == [([b, 0, 0], [1, 64, window]) for b in range(2)]
