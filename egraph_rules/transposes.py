@@ -48,6 +48,9 @@ class Transposes:
         if _rows_in_order(source.type):
             self.state(number, source.type, axes, var.name)
             self.load(number, source, var, axes)
+        elif axes[1] < source.type.rank - 2 and (shape := source.type.static_shape) is not None and self.values.once("boxes", number):
+            # boxes of a page stay where they are in it
+            self.commands.set("page-order", number, shape, self.tables.pages.number(page_order(shape, axes)))
 
     def twice(self, number: int, source: Var, axes: Axes) -> None:
         """That the transpose undoes another one."""

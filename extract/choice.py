@@ -17,6 +17,7 @@ from egraph_rules.graph import ENode, Graph
 from egraph_rules.tables import FillEntry, StoreEntry
 from extract.cost import call_cost
 from extract.cycles import ZERO, Cycles
+from extract.legal import nd_values
 from extract.machine import (
     FAMILIES,
     band_call,
@@ -180,6 +181,8 @@ class _Search:
         # where the author's text alone does not stay in the instruction cache, every instruction is fetched
         written = sum(is_value(s) or is_store(s) for s in walk(graph.encoded.function.body))
         self.code = target.code if written <= target.code.cached else replace(target.code, cached=0)
+        # a text that is 2-D already is its author's, and may be all that there is
+        self.lowers = bool(nd_values(graph.encoded.function))
         self.types: dict[int, Type] = {}
         self.costs: dict[int, float] = {}
         #: how many options of a class were found when it was settled
@@ -285,10 +288,11 @@ class _Search:
                 return self.types[node.children[0]], ZERO
         if node.name in FAMILIES:
             call, made = page_call(graph, node, 0, operands)
+            _check_l1(call)
             return made, self.call(call, made) * (self.graph.page_counts.get(c, 1) if separate_pages(graph, node) else 1)
         call, made = tile_call(graph, node, operands)
-        if call.op == "tile.assemble":
-            _check_copy(operands)
+        if self.lowers:
+            _check_l1(call)
         return made, self.call(call, made)
 
     def accumulated(self, node: ENode, operands: tuple[Expr, ...]) -> tuple[Type, Cycles]:
@@ -306,9 +310,9 @@ class _Search:
         """One assemble a piece."""
         entry, places = piece_writes(self.graph, node)
         made, cycles = self.types[node.children[0]], ZERO
-        _check_copy(operands)
         for at in places:
             call, made = typed(Call(entry.op, (Var("target", made), operands[1], at), entry.kwargs, entry.attrs))
+            _check_l1(call)
             cycles = cycles + self.call(call, made)
         return made, cycles
 
@@ -336,12 +340,14 @@ def _check_drain(entry: StoreEntry, source: Expr) -> None:
         raise OpError("an accumulator is stored through 2-D windows")
 
 
-def _check_copy(operands: tuple[Expr, ...]) -> None:
-    """Raise `OpError` where a tile in L1 would be copied into another: the graph of memories has no way from L1 to L1
-    (`spec/flatten.md` 9)."""
-    tiles = [t for t in map(type_of, operands) if isinstance(t, TileType)]
-    if len(tiles) > 1 and all(t.memory is Memory.MAT for t in tiles[:2]):
+def _check_l1(call: Call) -> None:
+    """Raise `OpError` where a tile in L1 would be copied into another, or transposed there: the graph of memories has no way from L1 to
+    L1 (`spec/flatten.md` 9), and the unit that transposes reads UB."""
+    memories = [t.memory for t in map(type_of, call.args) if isinstance(t, TileType)]
+    if call.op == "tile.assemble" and memories[:2] == [Memory.MAT] * 2:
         raise OpError("nothing copies from L1 to L1")
+    if call.op == "tile.transpose" and memories[0] is Memory.MAT:
+        raise OpError("nothing transposes tiles in L1")
 
 
 def pack_entry(page: TileType) -> FillEntry:

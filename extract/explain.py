@@ -25,6 +25,7 @@ declare(
     L103="a store whose region is no box of its target",
     L104="an op has no 2-D form of its N-D tiles",
     L105="a tile of rank above 2 comes from outside and cannot be made 2-D",
+    L108="a tile in L1 is transposed, which no unit does there",
     L107="a tile in L1 would have to be put together there, and nothing copies from L1 to L1",
 )
 
@@ -185,7 +186,15 @@ def _unaligned(call: Call) -> str | None:
 
 
 def _copied(op: str, name: str, t: TileType, sources: set[str], place: Place) -> Diagnostic | None:
-    """A tile in L1 that would have to be put together there, or None."""
+    """A tile in L1 that would have to be put together or transposed there, or None."""
+    if op == "tile.transpose":
+        return Diagnostic(
+            "L108",
+            f"{op}: {name} {dims_text(t.shape)} is transposed in L1, which no unit does, and a view of its last two axes swapped is not "
+            "all that is read of it",
+            place,
+            "transpose it in Vec (UB), or give products a tile.transpose_view of a fully valid tile of their own",
+        )
     if op not in ("tile.assemble", "tile.reshape", "tile.slice", "tile.transpose_view"):
         return None
     return Diagnostic(

@@ -36,7 +36,7 @@ PREPARED = {
     ONE_BUFFER: "both arms of a branch write one accumulator, so that no copy joins them",
     ROW_WINDOWS: "windows of rows of an accumulator are pages of a batch, so that they can be packed",
     BATCH_LOOPS: "products of large batches are loops over their pages, so that the program does not grow with the batch",
-    IN_L1: "loads that name no memory and feed products only go to L1, from where the matrix unit is fed",
+    IN_L1: "loads that name no memory and feed products only go to L1, from where the matrix unit is fed, and transposes there are views",
     PAGE_LOOPS: "the loop runs once for every group of pages of an accumulator, since L0C cannot hold all of them",
     BANDS: "windows of an accumulator are tiles of their own, since they cannot be packed",
     COLUMN_BLOCKS: "products onto windows of rows are written a column of blocks at a time, since the windows are neither pages nor tiles",

@@ -56,6 +56,9 @@ def assemble(state: State, s: Assign, call: Call) -> None:
     if target.rank <= 2:
         generic(state, s)
         return
+    part = type_of(call.args[1])
+    if isinstance(part, TileType) and target.memory is part.memory is Memory.MAT:
+        state.fault(s, "upstream writes one tile in L1 into another, and nothing copies from L1 to L1", "W402")
     at = state.exprs(offset)
     moved = tuple_of(collapsed(at, target.shape), at[-1])
     _rewritten(state, s, call, replace(call, args=(*state.exprs(call.args[:2]), moved)))
@@ -108,6 +111,8 @@ def transpose(state: State, s: Assign, call: Call, only_products: bool) -> None:
     assert isinstance(t, TileType)
     if only_products:
         state.fault(s, f"upstream drops the transpose and still reads {s.target.name}, since only batched products read it")
+    if t.memory is Memory.MAT:
+        state.fault(s, f"upstream transposes {getattr(source, 'name', 'a tile')} in L1, and the unit that does so reads UB", "W402")
     if t.rank > 2:
         _transposed_pages(state, s, call, t)
         return

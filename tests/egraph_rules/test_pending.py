@@ -1,11 +1,11 @@
-"""Loads that name no memory: those that feed batched products only go to L1, all others stay as they are."""
+"""Factors of products on their way: loads that name no memory go to L1, transposes there are views; what is read otherwise stays."""
 
 from __future__ import annotations
 
 from typing import Any
 
 import pytest
-from helpers import Json, calls, incore, let, lowered, main, out, ret, store, tensor, types
+from helpers import Json, calls, incore, let, lowered, main, out, refused, ret, store, tensor, types
 
 from egraph_rules.pending import into_l1
 from pypto_eqsat.driver import optimize
@@ -91,3 +91,79 @@ def test_reshape_that_cuts_pages_otherwise_keeps_a_load_where_it_is() -> None:
 def test_function_without_open_loads_is_the_same_object() -> None:
     before = main(lowered(product(), dearer=True))
     assert into_l1(before) is before
+
+
+# transposes in L1
+
+
+def in_l1(name: str, source: str, shape: list[int], valid: list[int] | None = None) -> Json:
+    return let(name, "tile.load", source, [0] * len(shape), shape, valid or shape, target_memory="Mat")
+
+
+def turned(*steps: Json, right: str = "b", results: tuple[str, ...] = ("out_1",), **options: Any) -> Program:
+    """[2, 16, 64] times what steps make of w [2, 32, 64], or of one page of it, in L1."""
+    w = options.pop("w", [2, 32, 64])
+    return incore(
+        [
+            tensor("x", 2, 16, 64, dtype="FP16"),
+            tensor("y", *w, dtype="FP16"),
+            out("out_0", 2, 16, 32),
+            out("more", 2, 64, 32, dtype="FP16"),
+        ],
+        [
+            in_l1("a", "x", [2, 16, 64]),
+            options.pop("load", in_l1("w", "y", w)),
+            *steps,
+            let("p", "tile.batch_matmul", "a", right),
+            store("out_1", "p", [0, 0, 0], "out_0"),
+            ret("out_1", "more"),
+        ],
+        **options,
+    )
+
+
+TURN = let("b", "tile.transpose", "w", -1, -2)
+
+
+@pytest.mark.parametrize(
+    ("before", "views"),
+    [
+        (turned(TURN), 1),
+        (turned(let("b", "tile.transpose", "w", 0, 1), w=[32, 64]), 1),
+        (turned(TURN, load=load("w", "y", [2, 32, 64])), 1),
+        (turned(TURN, let("c", "tile.slice", "b", [2, 64, 32], [0, 0, 0]), right="c"), 1),
+        (turned(let("t", "tile.transpose_view", "w"), let("u", "tile.transpose", "t", 1, 2), let("b", "tile.transpose", "u", 1, 2)), 1),
+    ],
+    ids=["pages", "E1: one matrix", "a load that names no memory", "a window", "twice"],
+)
+def test_factor_that_is_transposed_in_l1_is_seen_transposed(before: Program, views: int) -> None:
+    after = lowered(before, dearer=True)
+    assert not calls(after, "tile.transpose") and len(calls(after, "tile.transpose_view")) >= views
+
+
+@pytest.mark.parametrize(
+    "before",
+    [
+        turned(TURN, store("m", "b", [0, 0, 0], "more")),
+        turned(TURN, load=in_l1("w", "y", [2, 32, 64], [2, 9, 64])),
+    ],
+    ids=["stored too", "cut"],
+)
+def test_tile_that_is_transposed_in_l1_for_others_or_in_part_is_refused(before: Program) -> None:
+    assert [d.code for d in refused(before, "tile.transpose: b", "no unit does", "tile.transpose_view").diagnostics] == ["L108"]
+
+
+def test_pages_in_l1_change_places_without_being_moved() -> None:
+    before = incore(
+        [tensor("x", 2, 3, 16, 64, dtype="FP16"), tensor("y", 64, 32, dtype="FP16"), out("out_0", 3, 2, 16, 32)],
+        [
+            in_l1("w", "x", [2, 3, 16, 64]),
+            let("a", "tile.transpose", "w", 0, 1),
+            in_l1("b", "y", [64, 32]),
+            let("p", "tile.batch_matmul", "a", "b"),
+            store("out_1", "p", [0, 0, 0, 0], "out_0"),
+            ret("out_1"),
+        ],
+    )
+    after = lowered(before, dearer=True)
+    assert not calls(after, "tile.transpose") and not calls(after, "tile.assemble")
