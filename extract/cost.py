@@ -62,7 +62,15 @@ def _stated(op: str, operands: tuple[Type, ...], result: Type, kwargs: Keywords,
 
 
 def cost(op: str, operands: tuple[Type, ...], result: Type, kwargs: Keywords, target: Target) -> Cost:
-    """The price of one op: cycles per pipe and bytes per channel."""
+    """The price of one op: cycles per pipe and bytes per channel. What the vector unit does includes bringing its operands to UB: a later
+    pass moves there what lies elsewhere (`spec/tile_ir.md` 6)."""
+    own = _alone(op, operands, result, kwargs, target)
+    afar = [t for t in operands if isinstance(t, TileType) and t.memory not in (None, Memory.VEC)] if own.cycles.v else []
+    return together((own, *(transfer(t.memory or Memory.VEC, Memory.VEC, extent(t), target) for t in afar))) if afar else own
+
+
+def _alone(op: str, operands: tuple[Type, ...], result: Type, kwargs: Keywords, target: Target) -> Cost:
+    """The price of one op on operands where its unit reads them."""
     if _folds(op, operands):
         return Cost(ZERO)
     if op in _SCALAR:

@@ -160,11 +160,11 @@ def _swapped(b: Build, shape: Shape, valid: Shape | None = None) -> None:
     b.out(b.let("z", "tile.batch_matmul", matrix(b, "l", (2, 16, shape[-1]), FP16), b.let("t", "tile.transpose_view", x)))
 
 
-def _drained(b: Build, narrow: str | None, vector: bool = False) -> None:
+def _drained(b: Build, narrow: str | None, vector: bool = False, move: bool = True) -> None:
     z = b.load("z", (2, 16, 16))
     if not vector:
         z = b.let("p", "tile.batch_matmul", matrix(b, "l", (2, 16, 32), FP16), matrix(b, "r", (2, 32, 16), FP16))
-    moved = b.let("v", "tile.move", z, **ROW_MAJOR)
+    moved = b.let("v", "tile.move", z, **ROW_MAJOR) if move else z
     b.out(b.let("c", "tile.cast", moved, target_type=narrow, mode="round") if narrow else moved)
 
 
@@ -338,9 +338,12 @@ PROGRAMS: dict[str, Callable[[], Function]] = {
         "product of rows that were written in L1": partial(_in_l1, op="tile.assemble", shape=(2, 16, 32)),
         "product moved out": partial(_drained, narrow=None),
         "product converted on its way out": partial(_drained, narrow="FP16"),
+        "product converted where it lies": partial(_drained, narrow="FP16", move=False),
         "product converted to INT8": partial(_drained, narrow="INT8"),
+        "product converted to INT8 where it lies": partial(_drained, narrow="INT8", move=False),
         "tile moved": partial(_drained, narrow=None, vector=True),
         "tile converted": partial(_drained, narrow="FP16", vector=True),
+        "tile converted where it lies": partial(_drained, narrow="FP16", vector=True, move=False),
         "transpose": _transposed((2, 8, 16), (1, 2)),
         "transpose of a page that is aligned in 8 bytes": _transposed((2, 3, 4), (1, 2)),
         "transpose of one page": _transposed((1, 8, 16), (1, 2)),

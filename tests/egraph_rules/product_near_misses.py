@@ -184,15 +184,15 @@ def _stored(shape: Shape, into: Shape, valid: Shape | None = None) -> Make:
     return make
 
 
-def _drained(narrow: str, mode: str = "round", vector: bool = False) -> Make:
-    """A product, or a tile of another memory, that is moved, cast and stored."""
+def _drained(narrow: str, mode: str = "round", vector: bool = False, move: bool = True) -> Make:
+    """A product, or a tile of another memory, that is moved or not, cast and stored."""
 
     def make() -> Function:
         b = Build()
         z = b.load("z", (2, 16, 16)) if vector else b.let(
             "z", "tile.batch_matmul", matrix(b, "l", (2, 16, 16), FP16), matrix(b, "r", (2, 16, 16), FP16)
         )  # fmt: skip
-        moved = b.let("v", "tile.move", z, target_memory="Vec", blayout="row_major", slayout="none_box")
+        moved = b.let("v", "tile.move", z, target_memory="Vec", blayout="row_major", slayout="none_box") if move else z
         b.out(b.let("c", "tile.cast", moved, target_type=narrow, mode=mode))
         return b.function()
 
@@ -223,7 +223,11 @@ def _expanded(shape: Shape, larger: Shape, valid: Shape | None = None) -> Make:
 
 NEAR_MISSES: dict[str, tuple[Make, ...]] = {
     "store.bands": (_bands((2, 4, 8), (1, 4, 8)), _bands((1, 4, 8), None)),
-    "store.drain": (_drained("INT8"), _drained("FP16", "floor"), _drained("FP16", vector=True)),
+    "store.drain": (
+        *(_drained("INT8", move=move) for move in (True, False)),
+        *(_drained("FP16", "floor", move=move) for move in (True, False)),
+        *(_drained("FP16", vector=True, move=move) for move in (True, False)),
+    ),
     "store.moved": (_drained("FP16", vector=True), _drained("FP16")),
     "store.view": (_stored((2, 3, 8), (1, 2, 4, 8)), _stored((2, 3, 8), (2, 3, 8))),
     "store.pages.view": (_stored((2, 3, 8), (1, 2, 4, 8)), _stored((2, 4, 8), (2, 4, 8), (2, 3, 8))),

@@ -385,3 +385,15 @@ def test_a_gather_by_comparison_works_on_its_source() -> None:
 
 def test_freeing_a_queue_slot_moves_no_data() -> None:
     assert cycles("system.tfree_to_aic", (tile(32, 64),), UnknownType(), (), A2) == Cycles(s=1)
+
+
+@BOTH
+@pytest.mark.parametrize("memory", [ACC, MAT])
+def test_vector_op_pays_for_bringing_its_operands_to_ub(target: Target, memory: Memory) -> None:
+    """A later pass moves to UB what an op there reads (`spec/tile_ir.md` 6), so that leaving the move out makes nothing cheaper."""
+    afar, near = tile(16, 64, memory=memory), tile(16, 64)
+    move = cost("tile.move", (afar,), near, (("target_memory", "Vec"),), target)
+    for op, operands in (("tile.exp", (afar,)), ("tile.add", (near, afar)), ("tile.cast", (afar,))):
+        moved = cost(op, tuple(near for _ in operands), near, (), target)
+        there = cost(op, operands, near, (), target)
+        assert there.cycles == moved.cycles + move.cycles and set(move.traffic) <= set(there.traffic)

@@ -243,7 +243,7 @@ def test_a_fill_of_l1_takes_its_bandwidth(op: str) -> None:
 
 def test_only_fills_fill_l1() -> None:
     t = tile(32, 64, dtype=F16, memory=MAT)
-    assert price("tile.add", t, t, made=t) == price("tile.add", tile(32, 64, dtype=F16), made=tile(32, 64, dtype=F16))
+    assert price("tile.add", t, t, made=t).v == price("tile.add", tile(32, 64, dtype=F16), made=tile(32, 64, dtype=F16)).v
 
 
 def test_moves_without_a_way_cost_an_unknown_instruction_of_fix() -> None:
