@@ -8,11 +8,13 @@ from itertools import pairwise
 import pytest
 from effort import calls_of
 
-from extract.cost import cost, cycles
+from extract.cost import call_cost, cost, cycles
 from extract.cycles import EPSILON, Cycles, objective, rounded
 from extract.target import Target, load_target
 from pypto_ir.dtypes import DType
+from pypto_ir.expr import Var
 from pypto_ir.ops.registry import Kind, OpDef, ShapeRule, all_ops
+from pypto_ir.stmt import Call
 from pypto_ir.types import (
     INDEX,
     Memory,
@@ -364,10 +366,11 @@ def test_the_objective_is_the_busiest_pipe_and_a_part_of_the_sum() -> None:
 
 def test_a_remembered_price_is_quick() -> None:
     a = with_valid(tile(64, 64), dims(32, 64))
-    operands, made, kwargs = (a, tile(64, 64)), tile(64, 64), (("mode", 1),)
-    cycles("tile.add", operands, made, kwargs, A2)
-    again = calls_of(lambda: cycles("tile.add", operands, made, kwargs, A2))
-    first = calls_of(lambda: cost.__wrapped__("tile.add", operands, made, kwargs, A2))
+    made = tile(64, 64)
+    call = Call("tile.add", (Var("a", a), Var("b", made)), (("mode", 1),))
+    call_cost(call, made, A2)
+    again = calls_of(lambda: call_cost(call, made, A2))
+    first = calls_of(lambda: cost("tile.add", (a, made), made, call.kwargs, A2))
     assert again < first / 2
 
 

@@ -593,7 +593,7 @@ def declared(monkeypatch: pytest.MonkeyPatch, like: str, **changes: object) -> N
 
 
 def new(*operands: Type, made: Type, target: Target = A2) -> Cycles:
-    return cost.__wrapped__("tile.new", operands, made, (), target).cycles
+    return cost("tile.new", operands, made, (), target).cycles
 
 
 def test_a_declared_op_of_no_family_is_priced_by_its_declaration(monkeypatch: pytest.MonkeyPatch) -> None:
