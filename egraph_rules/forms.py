@@ -11,7 +11,7 @@ from math import prod
 
 from pypto_ir.expr import const_int, index
 from pypto_ir.linear import normalize
-from pypto_ir.regions import collapse_contiguous, merged_valid
+from pypto_ir.regions import collapse_contiguous, is_empty, is_one, merged_valid
 from pypto_ir.types import Compact, Dims, Memory, TileType, same_dim, tile_type
 
 Shape = tuple[int, ...]
@@ -55,8 +55,13 @@ def pages(shape: Shape) -> int:
 
 
 def rows_prefix(t: TileType) -> bool:
-    """True where the valid region is a run of rows of the collapse that starts at row 0 (its columns may be cut)."""
-    return t.rank <= 2 or collapse_contiguous(t.valid, t.shape)
+    """True where the valid region is a run of rows of the collapse that starts at row 0 (its columns may be cut). An axis of 1 has all or
+    nothing of it: valid [u, v, 8] of [1, 4, 8] is u * v rows, and what is empty is no row at all."""
+    if t.rank <= 2 or is_empty(t.valid):
+        return True
+    wide = [(v, d) for v, d in zip(t.valid[:-1], t.shape[:-1], strict=True) if not is_one(d)]
+    rows = (*wide, (t.valid[-1], t.shape[-1]))
+    return collapse_contiguous(tuple(v for v, _ in rows), tuple(d for _, d in rows))
 
 
 def even_pages(t: TileType) -> bool:

@@ -152,6 +152,7 @@ class Values(Windows):
                 self.fill(var, value, "Full", self.identity(var))
             case "tile.reshape" if self.plain(var, value):
                 self.define(var, self.commands.call("Reshape", self.arg(value, 0), _static(var.type)))
+                self.region_of_reshape(var, _tile_of(value, 0))
             case "tile.reinterpret_view" if len(value.args) == 2 and var.type.memref is None:
                 entry = self.op_entry(value, var.type, keep=1)
                 self.define(var, self.commands.call("Reinterpret", entry, self.arg(value, 0), _static(var.type)))

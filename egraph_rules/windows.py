@@ -135,6 +135,17 @@ class Windows(Entries):
             self.commands.set("opened", value, opened)
             self.commands.set("closed", value, opened if forms.whole(t) else self.valid_entry(forms.region(t)))
 
+    def region_of_reshape(self, var: Var, source: TileType) -> None:
+        """Note that a 2-D reshape of the flat form of what is cut deduces the valid region of the flat form of the result: [1, n] of
+        [1, 16] is [n, 1] of [16, 1]."""
+        t = var.type
+        assert isinstance(t, TileType)
+        if source.static_shape is None or forms.whole(source) or not (forms.rows_prefix(source) and forms.rows_prefix(t)):
+            return
+        shape = MakeTuple(dims(*forms.collapsed(_static(t))))
+        if deduces(Call("tile.reshape", (Var("source", forms.flat_type(source)), shape)), forms.region(t)):
+            self.commands.fact("recut", self.commands.call("value", self.out.numbers[var.name]))
+
     def valid_entry(self, valid: Dims) -> int:
         """The entry of the op that gives a 2-D tile a valid region."""
         number = self.tables.ops.number(OpEntry("tile.set_validshape", (Hole(0), *valid)))

@@ -222,6 +222,23 @@ def reshape(d: Draw) -> Function:
     return b.function()
 
 
+def reshape_cut(d: Draw) -> Function:
+    """Other rows of what is cut: a row as a column, the first rows of a page, and what is empty."""
+    b, dtype, ones = Build(), d.dtype(), (1,) * (d.rank - 2)
+    match d.number % 3:
+        case 0:
+            x = b.load("x", (*ones, 1, 16), (*ones, 1, b.scalar("v", 0, 16)), dtype)
+            target: Shape = (*ones, 16, 1)
+        case 1:
+            x = b.load("x", (*ones, 4, 16), (*ones, d.random.choice((1, 2)), 16), dtype)
+            target = (*ones, 8, 8)
+        case _:
+            x = b.load("x", (*ones, 4, 16), (*ones, 0, 5), dtype)
+            target = (2, *ones[1:], 4, 8)
+    b.out(d.pointwise(b, "z", b.let("y", "tile.reshape", x, target)))
+    return b.function()
+
+
 def reshape_reshape(d: Draw) -> Function:
     b, shape = Build(), d.shape()
     x = b.load("x", shape, dtype=d.dtype())
@@ -335,6 +352,7 @@ PROGRAMS: dict[str, Generator] = {
     "flat.args.scratch": args_scratch,
     "flat.reshape.rows": reshape_rows,
     "flat.reshape": reshape,
+    "flat.reshape.cut": reshape_cut,
     "reshape.reshape": reshape_reshape,
     "reshape.back": reshape_back,
     "reshape.same": reshape_same,

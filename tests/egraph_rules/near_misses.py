@@ -185,6 +185,7 @@ NEAR_MISSES: dict[str, tuple[Make, ...]] = {
     "flat.args.col-vector": (_pair("tile.col_expand_mul", (2, 3, 8), (2, 1, 8)),),
     "flat.reshape.rows": (_reshaped((1, 2, 8), None, (1, 4, 4)), _reshaped((2, 8), None, (4, 4)), _LAYOUT),
     "flat.reshape": (_reshaped((2, 3, 8), (1, 3, 8), (8, 6)),),
+    "flat.reshape.cut": (_reshaped((2, 4, 8), (2, 2, 8), (2, 4, 8, 1)),),
     "reshape.reshape": (_reshaped((4, 8), (2, 8), (8, 4), (2, 16)),),
     "reshape.back": (_reshaped((4, 8), (2, 8), (8, 4), (4, 8)),),
     "reshape.same": (_LAYOUT,),

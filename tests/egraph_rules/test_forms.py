@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import product
+
 import pytest
 from building import Shape
 
@@ -54,6 +56,19 @@ def test_shape_arithmetic(shape: Shape, collapsed: Shape, lead: int, page: Shape
 def test_facts_of_valid_regions(valid: tuple[int | Expr, ...] | None, prefix: bool, even: bool, whole: bool) -> None:
     t = tile((2, 3, 8), valid)
     assert (forms.rows_prefix(t), forms.even_pages(t), forms.whole(t)) == (prefix, even, whole)
+
+
+@pytest.mark.parametrize("shape", [(2, 3, 8), (1, 3, 8), (3, 1, 8), (1, 1, 8), (2, 1, 3, 8), (1, 2, 2, 8), (2, 1, 1, 8)], ids=str)
+def test_regions_are_prefixes_where_their_rows_are_the_first_of_the_collapse(shape: Shape) -> None:
+    for valid in product(*(range(d + 1) for d in shape[:-1]), (0, 5)):
+        numbers = [i for i, at in enumerate(product(*map(range, shape[:-1]))) if all(a < v for a, v in zip(at, valid[:-1], strict=True))]
+        empty = valid[-1] == 0
+        assert forms.rows_prefix(tile(shape, valid)) == (empty or numbers == [*range(len(numbers))]), valid
+
+
+def test_axes_of_one_are_all_there_or_not_at_all() -> None:
+    assert forms.rows_prefix(tile((1, 3, 8), (V, V, 8))) and not forms.rows_prefix(tile((2, 3, 8), (V, V, 8)))
+    assert forms.region(tile((1, 3, 8), (V, 2, 8))) == forms.region(tile((3, 8), (Binary("mul", index(2), V), 8)))
 
 
 def test_region_is_in_normal_form() -> None:

@@ -51,6 +51,27 @@ def test_region_with_gaps_is_taken_page_by_page_or_as_its_load_packs_it(rows: in
     assert ops(packed) == ["load", "exp", "store"] and cost(packed) < cost(by_pages)
 
 
+def test_axis_of_one_that_may_be_missing_takes_its_rows_with_it() -> None:
+    """Valid [u, v, 8] of [1, 1, 8], and of [1, 4, 8], is a run of u * v rows; a row that is cut is a column that is cut."""
+    before = incore(
+        [tensor("x", 2, 4, 8), *(scalar(n, range=(0, 1)) for n in "uv"), out("p0", 1, 1, 8), out("p1", 1, 4, 8), out("p2", 1, 8, 1)],
+        [
+            load("t", "x", [0, 0, 0], [2, 4, 8]),
+            let("y", "tile.neg", "t"),
+            let("a", "tile.slice", "y", [1, 1, 8], ["u", "v", 0], ["u", "v", 8]),
+            let("b", "tile.slice", "y", [1, 4, 8], ["u", 0, 0], ["u", "2 * v", 5]),
+            let("c", "tile.slice", "y", [1, 1, 8], ["v", 0, 0], [1, 1, "v"]),
+            let("d", "tile.exp", "a"),
+            let("e", "tile.reshape", "c", [1, 8, 1]),
+            store("o0", "d", [0, 0, 0], "p0"),
+            store("o1", "b", [0, 0, 0], "p1"),
+            store("o2", "e", [0, 0, 0], "p2"),
+            ret("o0", "o1", "o2"),
+        ],
+    )
+    assert_all_2d(lowered(before, dearer=True))
+
+
 def test_region_with_gaps_is_carried_and_branched_on_packed_or_page_by_page() -> None:
     body = [
         load("t", "x", [0, 0, 0], (2, 16, 8), [2, 10, 8]),
