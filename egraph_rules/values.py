@@ -25,7 +25,7 @@ from pypto_ir.expr import Expr, MakeTuple, Var, const_int
 from pypto_ir.ops.registry import OpDef, Role, ShapeRule, Trait, find_op
 from pypto_ir.regions import collapse_contiguous
 from pypto_ir.stmt import Call, tuple_items
-from pypto_ir.types import Compact, Layout, Memory, TensorType, TileLayout, TileType, same_dims
+from pypto_ir.types import Compact, Layout, Memory, TensorType, TileLayout, TileType, same_dims, tile_type
 
 #: rank-preserving ops that work on the collapse although they are declared as structure: each row keeps its own valid columns
 _ROW_LOCAL = frozenset({"tile.fillpad", "tile.fillpad_inplace"})
@@ -305,9 +305,24 @@ class Values(Windows):
         number = self.window(w, True, target.dtype is source.dtype)
         self.define(var, c.call("Assemble", number, self.arg(call, 0), self.arg(call, 1), *self.position(_static(target), offsets)))
         self.unaligned(var, number)
-        self.region_of_write(var, w, source)
+        if forms.rows_prefix(target):
+            self.region_of_write(var, w, source)
+        else:
+            self.opened_pages(var, target)
         if var.type == target:
             self.written(var, call, number, w)
+
+    def opened_pages(self, var: Var, target: TileType) -> None:
+        """How an assemble into a tile with gaps goes by way of one without: [2, 2, 8] of [2, 4, 8] as pages of which all rows are valid."""
+        t, c = _static_type(var), self.commands
+        if target.memory is not Memory.VEC or target.memref is not None or not (forms.even_pages(target) and forms.even_pages(t)):
+            return
+        opened = self.valid_entry(t.shape[-2:])
+        closed = opened if forms.whole(t) else self.valid_entry(t.valid[-2:])
+        for entry in (opened, closed):
+            c.fact("commutes-pages", entry)
+        kind = self.kind(tile_type(t.shape, t.dtype, t.memory, t.view and replace(t.view, valid=t.shape)))
+        c.fact("opened-pages", c.call("value", self.out.numbers[var.name]), opened, kind, closed)
 
     def unaligned(self, var: Var, window: int) -> None:
         """Note why a window in pieces may have no form."""

@@ -63,6 +63,21 @@ def assemble_cut(d: Draw) -> Function:
     return b.function()
 
 
+def assemble_opened(d: Draw) -> Function:
+    """A row written into a page of a tile with gaps that is known at run time only, which makes all of it valid; or into every page, behind
+    the valid rows."""
+    b, dtype = Build(), d.dtype()
+    shape, _ = _scattered(d)
+    rows = shape[-2] - 2
+    t = b.load("t", shape, (*shape[:-2], b.scalar("v", 1, rows) if d.number % 4 == 1 else rows, shape[-1]), dtype)
+    if d.number % 2:
+        part, at = (1, shape[-1]), (b.scalar("k", 0, shape[0] - 1), *(0 for _ in shape[1:]))
+    else:
+        part, at = (*shape[:-2], 1, shape[-1]), (*(0 for _ in shape[:-2]), rows, 0)
+    b.out(b.let("y", "tile.assemble", t, b.load("x", part, dtype=dtype), at))
+    return b.function()
+
+
 def slice_pages(d: Draw) -> Function:
     """Whole pages of a tile that is made page by page, or whose pages are cut."""
     b, dtype, shape = Build(), d.dtype(), d.shape()
@@ -176,6 +191,7 @@ PROGRAMS: dict[str, Generator] = {
     "slice.apart": slice_apart,
     "assemble.assemble": overwritten,
     "pages.assemble.part": assemble_part,
+    "assemble.opened": assemble_opened,
     "flat.assemble.pieces": assemble_pieces,
     "flat.assemble.cut": assemble_cut,
     "pages.slice.pages": slice_pages,
@@ -246,7 +262,11 @@ NEAR_MISSES: dict[str, tuple[Callable[[], Function], ...]] = {
     "pages.assemble.part": (
         lambda: _assembled((2, 8, 16), (1, 2, 16), (0, 3, 0), moving=True),
         lambda: _assembled((2, 8, 16), (2, 2, 8), (0, 3, 1)),
-        lambda: _assembled((2, 8, 16), (2, 3, 16), (0, 5, 0), (2, 5, 16)),
+        lambda: _assembled((2, 8, 16), (2, 8, 8), (0, 0, 8), (2, 8, 8)),
+    ),
+    "assemble.opened": (
+        lambda: _assembled((4, 4, 8), (4, 8), (1, 0, 0), (2, 3, 8)),
+        lambda: _assembled((4, 4, 8), (1, 4, 8), (1, 0, 0), (2, 4, 8)),
     ),
     "flat.assemble.pieces": (
         lambda: _assembled((4, 8, 6), (2, 4, 3), (0, 0, 3)),
