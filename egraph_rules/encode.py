@@ -103,10 +103,13 @@ class _Encoder:
                 self.values.leaf(param.var)
         self.block(self.out.function.body)
 
-    def demand(self, e: Expr) -> None:
-        """Note that the skeleton reads a value, which may be defined further down (a yield, seen from the loop's head)."""
+    def demand(self, e: Expr, placed: bool = True) -> None:
+        """Note that the skeleton reads a value, which may be defined further down (a yield, seen from the loop's head); `placed` tells that
+        it needs the rows at their places in the collapse."""
         if isinstance(e, Var) and isinstance(e.type, TileType):
             self.out.demanded[e.name] = None
+            if placed:
+                self.out.placed.add(e.name)
 
     # statements
 
@@ -179,9 +182,11 @@ class _Encoder:
         return len(self.out.handovers) - 1
 
     def operands(self, value: object) -> None:
+        # the row of a cell may be counted among those that are valid: one that is not is undefined
+        placed = not (isinstance(value, Call) and value.op == "tile.read")
         for e in getattr(value, "args", ()):
             for part in tuple_items(e) or (e,):
-                self.demand(part)
+                self.demand(part, placed)
 
     # effects
 

@@ -18,7 +18,7 @@ from pypto_ir.types import Memory, TileType
 @dataclass(slots=True)
 class Encoded:
     """A function in the e-graph: `numbers` of its tile values by name, `writes` of its stores by call identity (index of statement),
-    `carried` the names that a loop starts from."""
+    `carried` the names that a loop starts from, `placed` those of which a statement outside needs each row at its place."""
 
     function: Function
     buffers: Buffers
@@ -28,6 +28,7 @@ class Encoded:
     stores: dict[int, int] = field(default_factory=dict)
     handovers: list[Handover] = field(default_factory=list)
     demanded: dict[str, None] = field(default_factory=dict)
+    placed: set[str] = field(default_factory=set)
     carried: frozenset[str] = frozenset()
 
 

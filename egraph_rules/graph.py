@@ -105,8 +105,7 @@ def _graph(encoded: Encoded, frozen: Frozen, report: Report) -> Graph:
     values = {args[0]: output for args, output in rows.get("value", ())}
     carrier = {args[0]: output for args, output in rows.get("Flat", ())}
     packed = {args[0]: output for args, output in rows.get("Packed", ())}
-    # what reads a cell of a tile names its place in the flat form
-    read = {encoded.numbers[name] for name in encoded.demanded}
+    read = {encoded.numbers[name] for name in encoded.placed}
     shapes = {args[0]: shape for args, shape in rows.get("shape", ())}
     families = {args[0]: output for args, output in rows.get("Pages", ())}
     columns = {args[0]: output for args, output in rows.get("Cols", ())}

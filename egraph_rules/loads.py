@@ -17,7 +17,7 @@ from math import prod
 
 from pypto_ir.expr import Expr, MakeTuple, Var, const_int, index
 from pypto_ir.linear import all_provably_equal
-from pypto_ir.ops.registry import OpError, type_of
+from pypto_ir.ops.registry import OpError
 from pypto_ir.ops.rules import infer_call
 from pypto_ir.ops.tensors import packed_strides
 from pypto_ir.regions import add_index, collapse_contiguous, merged_valid, mul_index
@@ -90,13 +90,6 @@ def load_of_columns(call: Call, t: TileType, view: ViewEntry) -> tuple[Call, Til
     made = infer_call(load)
     assert isinstance(made, TileType)
     return replace(load, args=(view.tensor, *load.args[1:])), made
-
-
-def cell(call: Call) -> Dims:
-    """The index of a read or write of one cell, in the collapse of its tile: [1, 2, 5] of [2, 3, 8] is (5, 5)."""
-    at, tile = tuple_items(call.args[1]), type_of(call.args[0])
-    assert at is not None and isinstance(tile, TileType)
-    return at if tile.rank <= 2 else (row_of(at, tile.shape), at[-1])
 
 
 def row_of(offsets: Dims, extents: Dims) -> Expr:

@@ -13,10 +13,12 @@ from dataclasses import replace
 
 from egraph_rules import forms
 from egraph_rules.buffers import Versions
+from egraph_rules.cells import flat_write, state_write
 from egraph_rules.engine import Commands
 from egraph_rules.entries import Encoded
-from egraph_rules.loads import boxed, cell, column_view, flat_view, load_of_columns, load_of_window, natural
+from egraph_rules.loads import boxed, column_view, flat_view, load_of_columns, load_of_window, natural
 from egraph_rules.narrowed import partly_written
+from egraph_rules.opened import state_write_into_gaps
 from egraph_rules.tables import FillEntry, LeafEntry, LoadEntry
 from egraph_rules.transposes import Transposes
 from egraph_rules.windows import Window, Windows
@@ -25,7 +27,7 @@ from pypto_ir.expr import Expr, MakeTuple, Var, const_int
 from pypto_ir.ops.registry import OpDef, Role, ShapeRule, Trait, find_op
 from pypto_ir.regions import collapse_contiguous
 from pypto_ir.stmt import Call, tuple_items
-from pypto_ir.types import Compact, Layout, Memory, TensorType, TileLayout, TileType, same_dims, tile_type
+from pypto_ir.types import Compact, Layout, Memory, TensorType, TileLayout, TileType, same_dims
 
 #: rank-preserving ops that work on the collapse although they are declared as structure: each row keeps its own valid columns
 _ROW_LOCAL = frozenset({"tile.fillpad", "tile.fillpad_inplace"})
@@ -161,8 +163,7 @@ class Values(Windows):
             case "tile.slice" if self.positioned(value):
                 self.slice(var, value)
             case "tile.write":
-                # the cell by its place in the collapse, which is the same for every rank
-                self.op(var, replace(value, args=(value.args[0], MakeTuple(cell(value)), *value.args[2:])), op)
+                state_write(self, value, self.op(var, flat_write(value), op))
             case _:
                 self.op(var, value, op)
 
@@ -224,7 +225,8 @@ class Values(Windows):
         number = self.tables.fills.number(FillEntry(_without_shape(call), var.type, identity))
         self.define(var, self.commands.call(constructor, number, _static(var.type)))
 
-    def op(self, var: Var, call: Call, op: OpDef) -> None:
+    def op(self, var: Var, call: Call, op: OpDef) -> int:
+        """State an op of the program; gives its entry."""
         assert isinstance(var.type, TileType)
         number, c = self.op_entry(call, var.type), self.commands
         term = c.call("Nil")
@@ -242,10 +244,12 @@ class Values(Windows):
             c.fact("plain", self.value(var.name))
         self.folded(number, call)
         if not self.once("op", number):
-            return
+            return number
         local = op.trait in (Trait.POINTWISE, Trait.ROW_WISE) or op.name in _ROW_LOCAL
         if local or _one_argument_view(call) or op.name == "tile.write":
             c.fact("commutes-flat", number)
+        if local or _one_argument_view(call):
+            c.fact("commutes-packed", number)
         if local:
             c.fact("commutes-pages", number)
         if op.shape is not ShapeRule.OTHER:
@@ -260,6 +264,7 @@ class Values(Windows):
             self.paged(number, op.page_op, var)
         if op.name == "tile.fillpad_expand" and var.type.rank > 2:
             self.expanded(number, _static(var.type))
+        return number
 
     def low_rank(self, var: Var, call: Call) -> bool:
         """A 2-D op of 2-D tiles is its own machine form, whatever it does; a transpose is one only with its scratch tile."""
@@ -308,21 +313,9 @@ class Values(Windows):
         if forms.rows_prefix(target):
             self.region_of_write(var, w, source)
         else:
-            self.opened_pages(var, target)
+            state_write_into_gaps(self, self.value(var.name), _static_type(var), target)
         if var.type == target:
             self.written(var, call, number, w)
-
-    def opened_pages(self, var: Var, target: TileType) -> None:
-        """How an assemble into a tile with gaps goes by way of one without: [2, 2, 8] of [2, 4, 8] as pages of which all rows are valid."""
-        t, c = _static_type(var), self.commands
-        if target.memory is not Memory.VEC or target.memref is not None or not (forms.even_pages(target) and forms.even_pages(t)):
-            return
-        opened = self.valid_entry(t.shape[-2:])
-        closed = opened if forms.whole(t) else self.valid_entry(t.valid[-2:])
-        for entry in (opened, closed):
-            c.fact("commutes-pages", entry)
-        kind = self.kind(tile_type(t.shape, t.dtype, t.memory, t.view and replace(t.view, valid=t.shape)))
-        c.fact("opened-pages", c.call("value", self.out.numbers[var.name]), opened, kind, closed)
 
     def unaligned(self, var: Var, window: int) -> None:
         """Note why a window in pieces may have no form."""

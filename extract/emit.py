@@ -17,9 +17,9 @@ from functools import partial
 
 from egraph_rules import forms
 from egraph_rules.buffers import EVERYTHING, written
+from egraph_rules.cells import cell
 from egraph_rules.encode import is_store, is_value
 from egraph_rules.graph import ENode, Graph
-from egraph_rules.loads import cell
 from extract.choice import Choice, Form, carriers
 from extract.elaborate import Elaborator, Frame, Instance, NotAvailable
 from extract.machine import band_call, store_in_view, store_pages

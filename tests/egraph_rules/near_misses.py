@@ -14,7 +14,7 @@ from product_programs import matrix
 
 from egraph_rules.graph import Graph
 from pypto_ir.dtypes import DType
-from pypto_ir.expr import Var
+from pypto_ir.expr import Const, Var
 from pypto_ir.stmt import Function
 
 FP32, BF16 = DType.FP32, DType.BF16
@@ -147,6 +147,14 @@ def _cut_pages() -> Function:
     return b.function()
 
 
+def _written_somewhere() -> Function:
+    """A cell written in a page that is known at run time only."""
+    b = Build()
+    x = b.let("x", "tile.exp", b.load("u", (2, 4, 8), (2, 3, 8)))
+    b.out(b.let("y", "tile.write", x, (b.scalar("k", 0, 1), 0, 0), Const(1.5, FP32)))
+    return b.function()
+
+
 def _scratch_given() -> Function:
     b = Build()
     x = b.load("x", (8, 16))
@@ -206,6 +214,7 @@ NEAR_MISSES: dict[str, tuple[Make, ...]] = {
     "pages.create": (_one_page_create,),
     "pages.full": (_one_page_full,),
     "pages.op": (_chain((2, 3, 8), None, ("tile.col_sum", (), {})),),
+    "pages.write": (_written_somewhere,),
     "pages.args": (_pair("tile.add", (2, 3, 8), (2, 3, 8), None, (1, 3, 8)),),
     "spread.same": (_spread,),
     "pages.reshape": (_reshaped((2, 3, 8), None, (3, 2, 8)),),

@@ -9,7 +9,8 @@ from building import Build, Shape
 from drawing import BINARY, COL_EXPAND, FLOATS, ROW_EXPAND, Draw, Generator, scratch_like
 from flat_programs import handed_on
 
-from pypto_ir.expr import Binary, Const, Var
+from pypto_ir.dtypes import DType
+from pypto_ir.expr import Binary, Const, Var, index
 from pypto_ir.stmt import Function
 from pypto_ir.types import TileType
 
@@ -41,6 +42,19 @@ def loaded(d: Draw, b: Build) -> Var:
 def load(d: Draw) -> Function:
     b = Build()
     b.out(d.pointwise(b, "y", loaded(d, b)))
+    return b.function()
+
+
+def write(d: Draw) -> Function:
+    """A cell of the last valid row of a page written, in the first page or the second; one of the first page is read before."""
+    b, shape = Build(), shape_of(d)
+    x = b.load("x", shape, gaps(d, b, shape))
+    assert isinstance(x.type, TileType)
+    row, column = Binary("sub", x.type.valid[-2], index(1)), d.random.randrange(shape[-1] - 1)
+    batch = (1 if shape[0] == 2 else 0, *(0 for _ in shape[1:-2]))
+    value = b.let("c", "tile.read", x, (*(0 for _ in batch), row, column)) if d.number % 2 else Const(1.5, x.type.dtype)
+    y = b.let("y", "tile.write", x, (*batch, row, 0), value)
+    b.out(d.pointwise(b, "z", y))
     return b.function()
 
 
@@ -99,6 +113,7 @@ PROGRAMS: dict[str, Generator] = {
     "packed.load": load,
     "packed.leaf": leaf,
     "packed.op": load,
+    "packed.write": write,
     "packed.args.nil": load,
     "packed.args": args,
     "packed.args.one-row": one_row,
@@ -150,6 +165,7 @@ NEAR_MISSES: dict[str, tuple[Make, ...]] = {
     "packed.load": (_chain(None, ("tile.abs", {})), _chain((1, 3, 8), ("tile.abs", {})), _in_l1),
     "packed.leaf": (_two_arms,),
     "packed.op": (_chain(CUT, ("tile.fillpad", {"pad_value": "zero"})),),
+    "packed.write": (_chain(CUT, ("tile.write", {"args": ((0, 3, 0), Const(1.5, DType.FP32))})),),
     "packed.args": (_pair("tile.add", CUT, (2, 4, 8), None),),
     "packed.args.one-row": (_pair("tile.add", CUT, (2, 1, 8), None),),
     "packed.reshape": (_chain((1, 3, 8), ("tile.reshape", {"args": ((1, 2, 4, 8),)})),),

@@ -8,7 +8,7 @@ from building import Build, Shape
 from drawing import BINARY, COL_EXPAND, FLOATS, ROW_EXPAND, Draw, Generator, scratch_like
 from flat_programs import handed_on
 
-from pypto_ir.expr import Var
+from pypto_ir.expr import Const, Var
 from pypto_ir.stmt import Function, Param
 from pypto_ir.types import Layout, TensorView, TileType, dims, tensor_type
 
@@ -104,6 +104,15 @@ def op(d: Draw) -> Function:
     x = b.load("x", shape, d.page_valid(b, shape), d.dtype(FLOATS))
     by_row = d.number % 2
     b.out(b.let("y", "tile.row_max", x, scratch_like(b, "tmp", x)) if by_row else d.pointwise(b, "y", x))
+    return b.function()
+
+
+def write(d: Draw) -> Function:
+    """Cells of a tile that is made page by page written, within its valid rows and beyond them."""
+    b, shape = Build(), d.shape()
+    y = b.let("y", "tile.exp", b.load("x", shape, d.page_valid(b, shape)))
+    at = (*(d.random.randrange(n) for n in shape[:-1]), b.scalar("c", 0, shape[-1] - 1) if d.number % 2 else 0)
+    b.out(b.let("z", "tile.write", y, at, Const(1.5, y.type.dtype)))
     return b.function()
 
 
@@ -240,6 +249,7 @@ PROGRAMS: dict[str, Generator] = {
     "pages.create": create,
     "pages.full": full,
     "pages.op": op,
+    "pages.write": write,
     "pages.args.nil": args,
     "pages.args": args,
     "spread.same": spread_same,

@@ -10,10 +10,12 @@ from typing import Any
 import pytest
 from helpers import (
     Json,
+    calls,
     const,
     cost,
     give,
     incore,
+    ints,
     let,
     load,
     loop,
@@ -44,6 +46,31 @@ def beside(body: list[Json], shape: list[int], *more: Json) -> Program:
 
 def own(p: Program) -> list[str]:
     return [op for op in ops(p) if op not in ("reshape", "col_sum")][:-2]
+
+
+def test_cells_are_read_and_written_among_the_rows_that_are_valid() -> None:
+    """Row 1 of page 1 of valid [2, 2, 8] of [2, 3, 8] is row 3 of the packed tile, and row 4 of the collapse."""
+    body = [
+        load("t", "x", [0, 0, 0], [2, 3, 8], CUT),
+        let("e", "tile.exp", "t"),
+        let("c", "tile.read", "e", [1, 1, 3]),
+        let("d", "tile.read", "e", ["v - 1", 0, 0]),
+        let("f", "tile.write", "e", [1, 0, 5], "c"),
+        let("g", "tile.write", "f", [0, 1, 0], "d"),
+        store("o", "g", [0, 0, 0], "out_0"),
+    ]
+    after = lowered(beside(body, [2, 3, 8]), dearer=True)
+    assert [ints(call, 1) for call in calls(after, "tile.read")] == [[3, 3], [None, 0]]
+    assert [ints(call, 1) for call in calls(after, "tile.write")] == [[2, 5], [1, 0]]
+
+
+def test_write_of_a_row_that_may_be_missing_is_refused() -> None:
+    body = [
+        load("t", "x", [0, 0, 0], [2, 3, 8], CUT),
+        let("f", "tile.write", "t", ["v - 1", 0, 0], const(1.0)),
+        store("o", "f", [0, 0, 0], "out_0"),
+    ]
+    refused(beside(body, [2, 3, 8]), "tile.write", "contiguous row band")
 
 
 @pytest.mark.parametrize(
