@@ -15,6 +15,7 @@ from egraph_rules.buffers import Versions, buffers, written
 from egraph_rules.engine import Commands
 from egraph_rules.entries import Encoded
 from egraph_rules.loads import ViewEntry, flat_view
+from egraph_rules.opened import opened
 from egraph_rules.tables import Handover, StoreEntry
 from egraph_rules.transposes import swap
 from egraph_rules.values import Values
@@ -222,7 +223,7 @@ class _Encoder:
             op, given, axes = moved
             assert isinstance(given.type, TileType)
             order = swap(tuple(range(given.type.rank)), axes)
-            self.out.tables.stores.items.append(StoreEntry(call, name, given.type, order=order))
+            self.out.tables.stores.items.append(StoreEntry(call, name, opened(given.type), order=order))
             c.set("moved-store", number, op, number + 1)
             c.fact("store-pages", number + 1)
         if boxes and all(_starts_a_block(source.type, box.first) for box in boxes):

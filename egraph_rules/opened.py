@@ -1,4 +1,7 @@
-"""Tiles that are cut, made fully valid before they are written into: what is outside of their valid region is undefined in either."""
+"""Tiles that are cut, made fully valid before they are written into or transposed.
+
+valid [2, 2, 8] of [2, 3, 8]     row 2 of each page is undefined, whether it counts as valid or not
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from egraph_rules import forms
-from pypto_ir.types import Memory, TileType, tile_type
+from egraph_rules.tables import Hole, OpEntry
+from pypto_ir.types import Memory, TileType, dims, tile_type
 
 if TYPE_CHECKING:
     from egraph_rules.values import Values
@@ -14,16 +18,32 @@ if TYPE_CHECKING:
 
 def opened(t: TileType) -> TileType:
     """A tile type with all of its region valid."""
-    return tile_type(t.shape, t.dtype, t.memory, t.view and replace(t.view, valid=t.shape))
+    return t if forms.whole(t) else tile_type(t.shape, t.dtype, t.memory, t.view and replace(t.view, valid=t.shape))
+
+
+def opening(values: Values, t: TileType) -> int | None:
+    """The entry of the op that makes all of a tile valid, its flat form where it has one, else every page; None where pages are missing."""
+    shape = t.static_shape
+    if shape is None or t.memory is not Memory.VEC or t.memref is not None:
+        return None
+    if forms.rows_prefix(t):
+        number = values.tables.ops.number(OpEntry("tile.set_validshape", (Hole(0), *t.shape)))
+        if values.once("opening", number):
+            values.commands.set("open-flat", number, values.valid_entry(dims(*forms.collapsed(shape))))
+        return number
+    if not forms.even_pages(t):
+        return None
+    number = values.valid_entry(t.shape[-2:])
+    values.commands.fact("commutes-pages", number)
+    return number
 
 
 def state_write_into_gaps(values: Values, value: object, t: TileType, target: TileType) -> None:
     """How an assemble into a tile with gaps, of result type `t`, goes by way of one without: [2, 2, 8] of [2, 4, 8] as pages of which all
     rows are valid."""
-    if target.memory is not Memory.VEC or target.memref is not None or not (forms.even_pages(target) and forms.even_pages(t)):
+    opens = opening(values, target)
+    if opens is None or not forms.even_pages(t):
         return
-    opens = values.valid_entry(t.shape[-2:])
     closes = opens if forms.whole(t) else values.valid_entry(t.valid[-2:])
-    for entry in (opens, closes):
-        values.commands.fact("commutes-pages", entry)
+    values.commands.fact("commutes-pages", closes)
     values.commands.fact("opened-pages", value, opens, values.kind(opened(t)), closes)

@@ -6,8 +6,8 @@
     [1, 3, 8] axes 0, 2       seen as [3, 8], which is one page
     [2, 3, 8] axes 0, 2       three transposes: axes 0, 1, then 1, 2, then 0, 1
 
-A transpose of the last two axes works on one page at a time and needs none of this. What is cut is not looked at: a transpose makes a
-fully valid tile of it, whose cells outside of the valid region are undefined.
+A transpose of the last two axes works on one page at a time and needs none of this. What is cut is made fully valid first, and so is the
+result by its type, whose cells are undefined where those of the operand are outside of its valid region.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from math import prod
 from typing import TYPE_CHECKING
 
 from egraph_rules import forms
+from egraph_rules.opened import opened, opening
 from egraph_rules.tables import Hole, OpEntry
 from pypto_ir.expr import Expr, MakeTuple, Var, const_int, index
 from pypto_ir.ops.rules import infer_call
@@ -45,12 +46,27 @@ class Transposes:
             return
         self.twice(number, source, axes)
         self.swapped[var.name] = (number, source, axes)
+        self.cut(number, var, call)
         if _rows_in_order(source.type):
             self.state(number, source.type, axes, var.name)
             self.load(number, source, var, axes)
         elif axes[1] < source.type.rank - 2 and (shape := source.type.static_shape) is not None and self.values.once("boxes", number):
             # boxes of a page stay where they are in it
             self.commands.set("page-order", number, shape, self.tables.pages.number(page_order(shape, axes)))
+
+    def cut(self, number: int, var: Var, call: Call) -> None:
+        """State what a transpose of a tile that is cut is equal to, by way of one that is fully valid."""
+        source, axes = call.args[0], swapped_axes(call)
+        assert isinstance(source, Var) and isinstance(source.type, TileType) and axes is not None
+        entry = None if forms.whole(source.type) or source.type.rank <= 2 else opening(self.values, source.type)
+        if entry is None:
+            return
+        whole = opened(source.type)
+        kinds = self.values.kind(source.type), self.values.kind(whole)
+        self.commands.fact("opened-operand", number, kinds[0], entry, kinds[1])
+        self.values.scratch(number, kinds[1], replace(call, args=(Var(source.name, whole), *call.args[1:])), var)
+        if _rows_in_order(whole):
+            self.state(number, whole, axes, var.name)
 
     def twice(self, number: int, source: Var, axes: Axes) -> None:
         """That the transpose undoes another one."""

@@ -49,6 +49,25 @@ def three(d: Draw) -> Function:
     return _between(d, shape, (0, 2) if len(shape) == 3 else (1, 3))
 
 
+def opened(d: Draw) -> Function:
+    """A tile of which every page is cut, or the last pages are missing; the pages or the rows change their places."""
+    (rows, cols), four, b = d.page(), d.number % 2, Build()
+    shape = (2, 3, rows, cols) if four else (16, 2, 16)
+    v = b.scalar("v", 1, shape[-2] - 1)
+    valid = (*shape[:-2], v if d.number % 3 else shape[-2] - 1, shape[-1]) if d.number % 4 < 2 else (1, *shape[1:])
+    x = d.pointwise(b, "x", b.load("t", shape, valid, d.dtype(FLOATS)))
+    b.out(swapped(b, x, (0, 1) if four else (0, 2)))
+    return b.function()
+
+
+def opened_rows(d: Draw) -> Function:
+    """A tile whose last pages are missing, or whose columns are cut."""
+    b, shape = Build(), d.shape()
+    valid = (b.scalar("n", 1, shape[0] - 1), *shape[1:]) if d.number % 2 else (*shape[:-1], shape[-1] - 3)
+    b.out(swapped(b, b.load("x", shape, valid, d.dtype(FLOATS)), (len(shape) - 2, len(shape) - 1)))
+    return b.function()
+
+
 def moved(d: Draw) -> Function:
     """Two batch axes change their places."""
     batch = (2, 3) if d.number % 2 else (2, 1, 2)
@@ -84,6 +103,8 @@ def stored(d: Draw) -> Function:
 
 PROGRAMS: dict[str, Generator] = {
     "transpose.twice": twice,
+    "transpose.opened": opened,
+    "flat.opened": opened_rows,
     "transpose.order": order,
     "transpose.seen": seen,
     "transpose.three": three,
@@ -124,11 +145,13 @@ def _boxed() -> Function:
 
 
 NEAR_MISSES: dict[str, tuple[Make, ...]] = {
+    "transpose.opened": (_swapped((3, 4, 8), (0, 1), (2, 3, 8)), _swapped((2, 4, 8), (0, 1))),
+    "flat.opened": (_swapped((2, 3, 8), (0, 1), (2, 2, 8)),),
     "transpose.twice": (_swapped((1, 4, 8), (1, 2), None, (0, 1)), _swapped((2, 8, 8), (1, 2), (1, 8, 8), (1, 2))),
-    "transpose.order": (_swapped((2, 3, 1), (0, 1)), _swapped((1, 4, 8), (0, 1), (1, 3, 8))),
-    "transpose.seen": (_swapped((2, 4, 8), (1, 2)), _swapped((2, 4, 8), (0, 1), (1, 4, 8)), _boxed),
-    "transpose.three": (_swapped((2, 4, 8), (1, 2)), _swapped((2, 4, 8), (0, 2), (1, 4, 8))),
-    "pages.moved": (_swapped((2, 4, 8), (1, 2)), _swapped((2, 2, 4, 8), (0, 1), (1, 2, 4, 8))),
-    "transpose.load": (_written_between, _swapped((2, 4, 8), (0, 1), (1, 4, 8)), _swapped((2, 4, 8), (0, 2))),
-    "store.transpose": (_swapped((2, 4, 8), (1, 2)), _swapped((2, 4, 8), (0, 1), (1, 4, 8))),
+    "transpose.order": (_swapped((2, 3, 1), (0, 1)), _swapped((3, 1, 4, 8), (0, 1), (2, 1, 3, 8))),
+    "transpose.seen": (_swapped((2, 4, 8), (1, 2)), _swapped((3, 4, 8), (0, 1), (2, 3, 8)), _boxed),
+    "transpose.three": (_swapped((2, 4, 8), (1, 2)), _swapped((3, 4, 8), (0, 2), (2, 3, 8))),
+    "pages.moved": (_swapped((2, 4, 8), (1, 2)), _swapped((2, 2, 4, 8), (0, 1), (2, 1, 3, 8))),
+    "transpose.load": (_written_between, _swapped((3, 4, 8), (0, 1), (2, 3, 8)), _swapped((2, 4, 8), (0, 2))),
+    "store.transpose": (_swapped((2, 4, 8), (1, 2)), _swapped((3, 4, 8), (0, 1), (2, 3, 8))),
 }
