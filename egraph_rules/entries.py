@@ -9,7 +9,7 @@ from egraph_rules.buffers import Buffers, Versions
 from egraph_rules.engine import Commands
 from egraph_rules.tables import FillEntry, Handover, Hole, OpEntry, Tables
 from pypto_ir.dtypes import DType
-from pypto_ir.expr import Expr, MakeTuple, Var, const_int, index
+from pypto_ir.expr import Expr, Var, const_int, index
 from pypto_ir.ops.registry import find_op
 from pypto_ir.stmt import TRUE, Call, Function
 from pypto_ir.types import Memory, TileType
@@ -125,13 +125,6 @@ class Entries:
             pages = forms.pages(shape[1:])
             for i in range(shape[0]):
                 self.commands.set("slab", shape, i, self.tables.pages.number(tuple(range(i * pages, (i + 1) * pages))))
-
-    def expanded(self, number: int, shape: forms.Shape) -> None:
-        """An op that pads tiles to a larger shape: the entries of those that pad one page, and the flat form."""
-        entry = self.tables.ops[number]
-        for name, wanted in (("expand-page", forms.page(shape)), ("expand-flat", forms.collapsed(shape))):
-            padded = replace(entry, template=(Hole(0), MakeTuple(tuple(map(index, wanted)))), memref=None)
-            self.commands.set(name, number, self.tables.ops.number(padded))
 
     def buffer(self, t: TileType, identity: str) -> int:
         """The number of a create of tiles like `t`."""

@@ -16,6 +16,7 @@ from egraph_rules.buffers import Versions
 from egraph_rules.cells import flat_write, state_write
 from egraph_rules.engine import Commands
 from egraph_rules.entries import Encoded
+from egraph_rules.expanding import state_expand
 from egraph_rules.loads import boxed, column_view, flat_view, load_of_columns, load_of_window, natural
 from egraph_rules.narrowed import partly_written
 from egraph_rules.opened import state_write_into_gaps
@@ -243,6 +244,8 @@ class Values(Windows):
         if self.low_rank(var, call) or (op.trait is Trait.WHOLE and self.all_valid(var, call)):
             c.fact("plain", self.value(var.name))
         self.folded(number, call)
+        if op.name == "tile.fillpad_expand" and var.type.rank > 2:
+            state_expand(self, number, call, _static(var.type))
         if not self.once("op", number):
             return number
         local = op.trait in (Trait.POINTWISE, Trait.ROW_WISE) or op.name in _ROW_LOCAL
@@ -262,8 +265,6 @@ class Values(Windows):
             c.fact("narrows", number)
         if op.page_op is not None:
             self.paged(number, op.page_op, var)
-        if op.name == "tile.fillpad_expand" and var.type.rank > 2:
-            self.expanded(number, _static(var.type))
         return number
 
     def low_rank(self, var: Var, call: Call) -> bool:

@@ -303,11 +303,34 @@ def expand_pages(d: Draw) -> Function:
 
 
 def expand_flat(d: Draw) -> Function:
-    """Every row is padded to a longer one, or one page to a larger one."""
+    """Every row is padded to a longer one, perhaps with more pages behind, or one page to a larger one."""
     b, shape = Build(), d.shape() if d.number % 2 else (1, 1, *d.page())
     x = b.load("x", shape, d.rows_valid(b, shape), d.dtype())
-    larger = (*shape[:-2], shape[-2] + (0 if d.number % 2 else 2), shape[-1] + 16)
+    more = d.random.randrange(2) if d.number % 2 else 0
+    larger = (shape[0] + more, *shape[1:-2], shape[-2] + (0 if d.number % 2 else 2), shape[-1] + (0 if more else 16))
     b.out(b.let("y", "tile.fillpad_expand", x, larger, pad_value=d.random.choice(("zero", "max", "min"))))
+    return b.function()
+
+
+def expand_steps(d: Draw) -> Function:
+    """Pages are padded to larger ones, with more pages behind them, or some of them are missing."""
+    b, (rows, cols) = Build(), d.page()
+    shape = (2, *(1 for _ in range(d.rank - 3)), rows, cols)
+    v = b.scalar("v", 0, 2)
+    match d.number % 4:
+        case 0:
+            valid = (v, *shape[1:])
+        case 1:
+            valid = (*shape[:-2], rows - 1, cols)
+        case 2:
+            valid = (1, *shape[1:-1], cols - 1)
+        case _:
+            valid = shape
+    more = 0 if d.number % 4 == 0 else d.random.choice((1, 2))
+    larger = (2 + more, *shape[1:-2], rows + 2, cols)
+    b.out(
+        b.let("y", "tile.fillpad_expand", b.load("x", shape, valid, d.dtype()), larger, pad_value=d.random.choice(("zero", "max", "min")))
+    )
     return b.function()
 
 
@@ -335,6 +358,7 @@ PROGRAMS: dict[str, Generator] = {
     "fold.next": col_fold,
     "pages.expand": expand_pages,
     "flat.expand": expand_flat,
+    "expand.steps": expand_steps,
     "flat.pack.products": pack,
     "cols.create": create,
     "cols.leaf": leaf,
