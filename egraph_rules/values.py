@@ -20,11 +20,11 @@ from egraph_rules.expanding import state_expand
 from egraph_rules.loads import boxed, column_view, flat_view, load_of_columns, load_of_window, natural
 from egraph_rules.narrowed import partly_written
 from egraph_rules.opened import state_write_into_gaps
+from egraph_rules.operands import declared, is_tuple, narrows, one_argument_view, static, static_type, tile_of, without_shape
 from egraph_rules.tables import FillEntry, LeafEntry, LoadEntry
 from egraph_rules.transposes import Transposes
 from egraph_rules.windows import Window, Windows
-from pypto_ir.dtypes import DType
-from pypto_ir.expr import Expr, MakeTuple, Var, const_int
+from pypto_ir.expr import MakeTuple, Var, const_int
 from pypto_ir.ops.registry import OpDef, Role, ShapeRule, Trait, find_op
 from pypto_ir.regions import collapse_contiguous
 from pypto_ir.stmt import Call, tuple_items
@@ -69,7 +69,7 @@ class Values(Windows):
         c.fact("Flat", c.call("value", number))
         if not forms.rows_prefix(t):
             c.fact("Packed", c.call("value", number))
-        if t.rank > 2 and forms.pages(_static(t)) > 1 and forms.even_pages(t):
+        if t.rank > 2 and forms.pages(static(t)) > 1 and forms.even_pages(t):
             c.fact("Pages", c.call("value", number))
         if forms.packs_columns(t):
             c.fact("Cols", c.call("value", number))
@@ -79,7 +79,7 @@ class Values(Windows):
         number = self.tables.kinds.number(t)
         if not self.once("kind", number):
             return number
-        shape, c = _static(t), self.commands
+        shape, c = static(t), self.commands
         self.shape(shape)
         c.set("kind-shape", number, shape)
         c.set("kind-width", number, t.dtype.bytes)
@@ -133,7 +133,7 @@ class Values(Windows):
         self.term(var, value)
         names = {value.name} if isinstance(value, Var) else {e.name for e in value.args if isinstance(e, Var)}
         paged = isinstance(value, Call) and value.op in ("tile.transpose", "tile.fillpad_expand")
-        if paged or not self.by_pages.isdisjoint(names) or (isinstance(value, Call) and _declared(value.op).page_op is not None):
+        if paged or not self.by_pages.isdisjoint(names) or (isinstance(value, Call) and declared(value.op).page_op is not None):
             self.note_pages(var)
 
     def term(self, var: Var, value: Var | Call) -> None:
@@ -154,11 +154,11 @@ class Values(Windows):
             case "tile.full":
                 self.fill(var, value, "Full", self.identity(var))
             case "tile.reshape" if self.plain(var, value):
-                self.define(var, self.commands.call("Reshape", self.arg(value, 0), _static(var.type)))
-                self.region_of_reshape(var, _tile_of(value, 0))
+                self.define(var, self.commands.call("Reshape", self.arg(value, 0), static(var.type)))
+                self.region_of_reshape(var, tile_of(value, 0))
             case "tile.reinterpret_view" if len(value.args) == 2 and var.type.memref is None:
                 entry = self.op_entry(value, var.type, keep=1)
-                self.define(var, self.commands.call("Reinterpret", entry, self.arg(value, 0), _static(var.type)))
+                self.define(var, self.commands.call("Reinterpret", entry, self.arg(value, 0), static(var.type)))
             case "tile.assemble" if self.positioned(value):
                 self.assemble(var, value)
             case "tile.slice" if self.positioned(value):
@@ -187,14 +187,14 @@ class Values(Windows):
         """The table number of a load; what rules are told of it is stated once."""
         number = self.tables.loads.number(entry)
         if self.once("load", number):
-            self.commands.set("load-shape", number, forms.collapsed(_static(entry.type)))
+            self.commands.set("load-shape", number, forms.collapsed(static(entry.type)))
             self.source(number, entry.call, entry.type)
             self.columns(number, entry)
         return number
 
     def columns(self, number: int, entry: LoadEntry) -> None:
         """What loads all pages of a DN load side by side, where something does."""
-        view = column_view(entry.call.args[0]) if boxed(entry.type) and forms.pages(_static(entry.type)) > 1 else None
+        view = column_view(entry.call.args[0]) if boxed(entry.type) and forms.pages(static(entry.type)) > 1 else None
         found = load_of_columns(entry.call, entry.type, view) if view is not None else None
         if view is not None and found is not None:
             beside = self.load_entry(LoadEntry(*found, entry.reads))
@@ -204,7 +204,7 @@ class Values(Windows):
 
     def source(self, number: int, call: Call, t: TileType) -> None:
         """How a load reads its tensor: as it stands, in a 2-D view, or page by page only."""
-        c, shape = self.commands, _static(t)
+        c, shape = self.commands, static(t)
         if not boxed(t) or t.rank <= 2 or (isinstance(call.args[0].type, TensorType) and call.args[0].type.layout is Layout.NZ):  # type: ignore[union-attr]
             c.fact("direct", number)
             return
@@ -223,8 +223,8 @@ class Values(Windows):
 
     def fill(self, var: Var, call: Call, constructor: str, identity: str | None) -> None:
         assert isinstance(var.type, TileType)
-        number = self.tables.fills.number(FillEntry(_without_shape(call), var.type, identity))
-        self.define(var, self.commands.call(constructor, number, _static(var.type)))
+        number = self.tables.fills.number(FillEntry(without_shape(call), var.type, identity))
+        self.define(var, self.commands.call(constructor, number, static(var.type)))
 
     def op(self, var: Var, call: Call, op: OpDef) -> int:
         """State an op of the program; gives its entry."""
@@ -238,20 +238,20 @@ class Values(Windows):
                 term = c.call(_ROLE_NODES.get(role, "Data"), self.value(e.name), term)
         self.define(var, c.call("Op", number, term))
         if op.name == "tile.transpose":
-            self.scratch(number, self.kind(_tile_of(call, 0)), call, var)
+            self.scratch(number, self.kind(tile_of(call, 0)), call, var)
             if self.plain(var, call):
                 self.transposes.transpose(number, var, call)
         if self.low_rank(var, call) or (op.trait is Trait.WHOLE and self.all_valid(var, call)):
             c.fact("plain", self.value(var.name))
         self.folded(number, call)
         if op.name == "tile.fillpad_expand" and var.type.rank > 2:
-            state_expand(self, number, call, _static(var.type))
+            state_expand(self, number, call, static(var.type))
         if not self.once("op", number):
             return number
         local = op.trait in (Trait.POINTWISE, Trait.ROW_WISE) or op.name in _ROW_LOCAL
-        if local or _one_argument_view(call) or op.name == "tile.write":
+        if local or one_argument_view(call) or op.name == "tile.write":
             c.fact("commutes-flat", number)
-        if local or _one_argument_view(call):
+        if local or one_argument_view(call):
             c.fact("commutes-packed", number)
         if local:
             c.fact("commutes-pages", number)
@@ -261,7 +261,7 @@ class Values(Windows):
             c.fact("reduces-first", number)
         if op.name == "tile.move":
             c.fact("copies", number)
-        if op.name == "tile.cast" and _narrows(var, call):
+        if op.name == "tile.cast" and narrows(var, call):
             c.fact("narrows", number)
         if op.page_op is not None:
             self.paged(number, op.page_op, var)
@@ -271,7 +271,7 @@ class Values(Windows):
         """A 2-D op of 2-D tiles is its own machine form, whatever it does; a transpose is one only with its scratch tile."""
         if call.op == "tile.transpose" and len(call.args) == 3:
             return False
-        op = _declared(call.op)
+        op = declared(call.op)
         return op.page_op in (None, op.name) and all(t.rank <= 2 for t in self.tiles(var, call))
 
     def all_valid(self, var: Var, call: Call) -> bool:
@@ -298,23 +298,23 @@ class Values(Windows):
         )
 
     def assemble(self, var: Var, call: Call) -> None:
-        target, source = _tile_of(call, 0), _tile_of(call, 1)
+        target, source = tile_of(call, 0), tile_of(call, 1)
         offsets = tuple_items(call.args[2])
         assert offsets is not None
         if not 2 <= source.rank <= target.rank or source.static_shape is None:
-            self.op(var, call, _declared(call.op))
+            self.op(var, call, declared(call.op))
             return
         # a source of fewer axes is one with unit axes before them
-        box = (*(1 for _ in range(target.rank - source.rank)), *_static(source))
-        entry, c = self.op_entry(call, _static_type(var), keep=2), self.commands
+        box = (*(1 for _ in range(target.rank - source.rank)), *static(source))
+        entry, c = self.op_entry(call, static_type(var), keep=2), self.commands
         w = Window(entry, entry, target, box, offsets)
         number = self.window(w, True, target.dtype is source.dtype)
-        self.define(var, c.call("Assemble", number, self.arg(call, 0), self.arg(call, 1), *self.position(_static(target), offsets)))
+        self.define(var, c.call("Assemble", number, self.arg(call, 0), self.arg(call, 1), *self.position(static(target), offsets)))
         self.unaligned(var, number)
         if forms.rows_prefix(target):
             self.region_of_write(var, w, source)
         else:
-            state_write_into_gaps(self, self.value(var.name), _static_type(var), target)
+            state_write_into_gaps(self, self.value(var.name), static_type(var), target)
         if var.type == target:
             self.written(var, call, number, w)
 
@@ -324,24 +324,24 @@ class Values(Windows):
             self.commands.fact("obstacle", self.value(var.name), "unaligned")
 
     def slice(self, var: Var, call: Call) -> None:
-        source, offsets = _tile_of(call, 0), tuple_items(call.args[2])
+        source, offsets = tile_of(call, 0), tuple_items(call.args[2])
         assert offsets is not None and isinstance(var.type, TileType)
-        shape, extents = _static(source), tuple_items(call.args[1])
+        shape, extents = static(source), tuple_items(call.args[1])
         box = tuple(const_int(e) or 0 for e in extents or ())
         if len(box) != len(shape) or 0 in box:
-            self.op(var, call, _declared(call.op))
+            self.op(var, call, declared(call.op))
             return
         # of a requested valid region only its rows and columns count; axes that are dropped are gone in 2-D anyway
         valid = tuple_items(call.args[3]) if len(call.args) > 3 else None
         entry, piece = (
             self.op_entry(replace(call, args=(call.args[0], *((MakeTuple(part),) if part else ()))), var.type)
-            for part in (self.region_of_window(_static_type(var), source, offsets, valid), valid[-2:] if valid else ())
+            for part in (self.region_of_window(static_type(var), source, offsets, valid), valid[-2:] if valid else ())
         )
         w = Window(entry, piece, source, box, offsets)
         # a window of an accumulator is written where it lies, or is a tile of its own
         own = source.memref is None and var.type.memref is None and source.memory is not Memory.ACC
         number, c = self.window(w, False, own), self.commands
-        self.define(var, c.call("Slice", number, self.arg(call, 0), _static(var.type), *self.position(shape, offsets)))
+        self.define(var, c.call("Slice", number, self.arg(call, 0), static(var.type), *self.position(shape, offsets)))
         self.unaligned(var, number)
         self.read(call, number, w)
         plain = not call.kwargs and not call.attrs and not valid and var.type.memref is None
@@ -354,56 +354,10 @@ class Values(Windows):
         """The load of what a window of a load holds, where there is one."""
         number = self.loaded.get(getattr(call.args[0], "name", ""))
         whole = None if number is None else self.tables.loads[number]
-        part = None if whole is None else load_of_window(whole.call, call, _static_type(var))
+        part = None if whole is None else load_of_window(whole.call, call, static_type(var))
         if whole is not None and part is not None:
-            entry = LoadEntry(part, _static_type(var), whole.reads)
+            entry = LoadEntry(part, static_type(var), whole.reads)
             self.commands.fact("loaded-window", self.value(var.name), self.load_entry(entry))
 
 
 _ROLE_NODES = {Role.ROW_SCALAR: "RowScalar", Role.COL_VECTOR: "ColVector", Role.SCRATCH: "Scratch"}
-
-
-#: rounding modes of a cast that the way out of L0C has too
-_NEAREST = ("none", "rint", "round")
-
-
-def _narrows(var: Var, call: Call) -> bool:
-    """A cast that a store from L0C does on the way: FP32 to FP16 or BF16, to the nearest value (`spec/hardware.md` 4.5)."""
-    narrow = _static_type(var).dtype in (DType.FP16, DType.BF16)
-    return narrow and _tile_of(call, 0).dtype is DType.FP32 and call.kwarg("mode", "round") in _NEAREST
-
-
-def _one_argument_view(call: Call) -> bool:
-    """reinterpret_view without a shape scales the last axis, so it works row by row."""
-    return call.op == "tile.reinterpret_view" and len(call.args) == 1
-
-
-def _without_shape(call: Call) -> Call:
-    return Call(call.op, call.args[1:], call.kwargs, call.attrs, call.loc)
-
-
-def _static(t: TileType) -> forms.Shape:
-    shape = t.static_shape
-    assert shape is not None, "the encoder refuses dynamic tiles"
-    return shape
-
-
-def _static_type(var: Var) -> TileType:
-    assert isinstance(var.type, TileType)
-    return var.type
-
-
-def is_tuple(e: Expr) -> bool:
-    return tuple_items(e) is not None
-
-
-def _tile_of(call: Call, i: int) -> TileType:
-    e = call.args[i]
-    assert isinstance(e, Var) and isinstance(e.type, TileType)
-    return e.type
-
-
-def _declared(name: str) -> OpDef:
-    op = find_op(name)
-    assert op is not None
-    return op
