@@ -176,6 +176,9 @@ def main(argv: list[str] | None = None) -> int:
     chosen = [m for m in everything() if not options.only or any(text in f"{m[0].name} {m[1].name}" for text in options.only)]
     if options.sample:
         chosen = sample()
+    if options.each:
+        same = equivalents()
+        chosen = [m for m in chosen if m[1].name not in same]
     if options.list:
         print("\n".join(mutant.name for _, mutant in chosen))
         return 0
