@@ -101,11 +101,8 @@ def steady(family: Family, tile: Extent, target: Target, precise: bool = False) 
 def elementwise(families: tuple[str, ...], tile: Extent, target: Target, precise: bool = False, extra: float = 0.0) -> Cost:
     """The price of instructions over every element of `tile`, `extra` cycles on V added to the first."""
     found = target.vector.families
-    costs = [instruction("V", steady(found[name], tile, target, precise), target) for name in families]
-    if extra:
-        first = instruction("V", steady(found[families[0]], tile, target, precise) + extra, target)
-        costs[0] = first
-    return together(costs)
+    first, *rest = (steady(found[name], tile, target, precise) for name in families)
+    return together([instruction("V", cycles, target) for cycles in (first + extra, *rest)])
 
 
 def cast(source: Extent, result: Extent, target: Target) -> Cost:
