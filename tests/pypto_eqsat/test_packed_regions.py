@@ -150,16 +150,6 @@ def test_padding_fills_the_rows_of_every_page() -> None:
     assert ops(after).count("fillpad") == 2
 
 
-def test_cell_of_a_tile_with_gaps_is_not_read_at_its_place_in_a_packed_one() -> None:
-    body = [
-        load("t", "x", [0, 0, 0], [2, 3, 8], CUT),
-        let("c", "tile.read", "t", ["v - 1", 1, 2]),
-        let("f", "tile.adds", "t", "c"),
-        store("o", "f", [0, 0, 0], "out_0"),
-    ]
-    assert {d.code for d in refused(beside(body, [2, 3, 8]), "tile.read", "t [2, 3, 8]").diagnostics} == {"L101"}
-
-
 def test_cut_window_that_starts_where_no_view_can_says_so() -> None:
     body = [
         load("t", "x", [0, 0, 0], [2, 3, 8]),
