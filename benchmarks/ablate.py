@@ -4,9 +4,12 @@
     python -m benchmarks ablate --rule flat.load --rule pages      these alone
     python -m benchmarks ablate --kernels DIR --output DIR
     python -m benchmarks ablate --files --docs         every rule file, the table also written to docs/performance.md
+    python -m benchmarks ablate --scheduler ADDRESS    on a Dask cluster (extra `dask`); --jobs N in processes of this machine
 
 Writes ablation.csv (a line for every kernel and rule set), ablation.md (a line for every rule set) and ablation.png. A kernel that has no
 legal program without a rule is infeasible there; its line names the codes of the refusal. Ratios are over the kernels that stay feasible.
+In this process, seconds are those of the processor. Workers tell those of the clock, which hold the loading of rules where a rule set is
+new to them: `--rounds 3` leaves that out.
 """
 
 from __future__ import annotations
@@ -14,18 +17,25 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Iterable, Iterator
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from math import exp, log
 from pathlib import Path
 from time import process_time
+from typing import Any
 
 from benchmarks.pages import DOCS, replaced
 from benchmarks.performance import KERNELS
 from benchmarks.tables import csv_text
 from egraph_rules.catalogue import UnknownRule, parts_of, rules
 from egraph_rules.engine import RULE_FILES
+from pypto_eqsat.batch.dask_pool import DaskPool
+from pypto_eqsat.batch.job import Job, Outcome
+from pypto_eqsat.batch.local_pool import LocalPool
 from pypto_eqsat.driver import optimize
-from pypto_ir.diagnostics import Refused
+from pypto_eqsat.files import UsageFault
+from pypto_eqsat.options import Options
+from pypto_ir.diagnostics import Refused, Severity
 from pypto_ir.json_reader import read_program
 from pypto_ir.stmt import Program
 
@@ -35,8 +45,8 @@ ALL = "all rules"
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A kernel under a rule set: cost in cycles of the model, size of the e-graph, seconds of the processor; `refused` has the codes of the
-    refusal, and cost and sizes are None then."""
+    """A kernel under a rule set: cost in cycles of the model, size of the e-graph, seconds; `refused` has the codes of the refusal, and
+    cost and sizes are None then, and the seconds of a worker 0."""
 
     left_out: str
     kernel: str
@@ -76,10 +86,36 @@ def measured(program: Program, kernel: str, left_out: str, rounds: int = 1) -> R
         except Refused as refused:
             codes = " ".join(sorted({d.code for d in refused.diagnostics}))
         spent = min(spent, process_time() - begun)
+    return _row(left_out, kernel, stats, spent, codes)
+
+
+def _row(left_out: str, kernel: str, stats: dict[str, Any] | None, seconds: float, codes: str) -> Row:
     if stats is None:
-        return Row(left_out, kernel, None, None, None, None, None, spent, codes)
+        return Row(left_out, kernel, None, None, None, None, None, seconds, codes)
     size = stats["egraph"]
-    return Row(left_out, kernel, stats["cost"], stats["lower_bound"], size["classes"], size["nodes"], size["iterations"], spent)
+    return Row(left_out, kernel, stats["cost"], stats["lower_bound"], size["classes"], size["nodes"], size["iterations"], seconds)
+
+
+def gathered(pool: LocalPool | DaskPool, files: dict[str, bytes], left_out: Iterable[str], rounds: int) -> Iterator[Row]:
+    """The rows of `rows`, in their order, from workers: a job for every kernel, rule set and round. Raises `UsageFault` where a cluster is
+    lost."""
+    wanted = [(name, kernel) for name in (ALL, *left_out) for kernel in files]
+    jobs = {f"{number}.{turn}/{kernel}.json": (name, kernel) for number, (name, kernel) in enumerate(wanted) for turn in range(rounds)}
+    found: dict[tuple[str, str], Row] = {}
+    made = (Job(job, files[kernel], Options(without_rules=() if name == ALL else (name,))) for job, (name, kernel) in jobs.items())
+    for job, outcome in pool.run(made):
+        row = _told(*jobs[job.name], outcome)
+        found[jobs[job.name]] = min(found.get(jobs[job.name], row), row, key=lambda r: r.seconds)
+    return (found[key] for key in wanted)
+
+
+def _told(left_out: str, kernel: str, outcome: Outcome) -> Row:
+    """What a worker tells of a kernel."""
+    if not outcome.good:
+        codes = sorted({d.code for d in outcome.diagnostics if d.severity is Severity.ERROR})
+        return _row(left_out, kernel, None, 0.0, " ".join(codes))
+    spent = outcome.stats["seconds"]
+    return _row(left_out, kernel, outcome.stats, spent["total"] - spent.get("policy", 0.0), "")
 
 
 def rows(programs: dict[str, Program], left_out: Iterable[str], rounds: int) -> Iterator[Row]:
@@ -148,6 +184,17 @@ def plot(found: list[Row], path: Path) -> None:
     pyplot.close(figure)
 
 
+def _read(files: dict[str, bytes]) -> dict[str, Program]:
+    return {kernel: read_program(data.decode(), f"{kernel}.json") for kernel, data in files.items()}
+
+
+def _pool(scheduler: str | None, jobs: int) -> AbstractContextManager[LocalPool | DaskPool | None]:
+    """The workers that are asked for; None for this process."""
+    if scheduler is not None:
+        return DaskPool(scheduler)
+    return LocalPool(jobs) if jobs > 0 else nullcontext()
+
+
 def main(argv: list[str]) -> int:
     """Measure and write."""
     parser = argparse.ArgumentParser(
@@ -158,6 +205,8 @@ def main(argv: list[str]) -> int:
     parser.add_argument("--files", action="store_true", help="leave out rule files alone, no single rules")
     parser.add_argument("--docs", action="store_true", help="write the table to docs/performance.md as well")
     parser.add_argument("--rounds", type=int, default=1, metavar="N", help="runs of each, of which the fastest counts (default: 1)")
+    parser.add_argument("--jobs", type=int, default=0, metavar="N", help="processes to work in (default: this one)")
+    parser.add_argument("--scheduler", metavar="ADDRESS", help="the scheduler of a Dask cluster to work on")
     parser.add_argument("--output", type=Path, default=Path("ablation"), metavar="DIR", help="where the results go (default: ablation)")
     parser.add_argument("--no-plot", action="store_true", help="leave out the plot, which needs matplotlib (extra `benchmark`)")
     arguments = parser.parse_args(argv)
@@ -166,15 +215,20 @@ def main(argv: list[str]) -> int:
         parts_of(left_out)
     except UnknownRule as fault:
         parser.error(str(fault))
-    programs = {file.stem: read_program(file.read_text(encoding="utf-8"), file.name) for file in sorted(arguments.kernels.glob("*.json"))}
-    if not programs:
+    files = {file.stem: file.read_bytes() for file in sorted(arguments.kernels.glob("*.json"))}
+    if not files:
         parser.error(f"there are no program files in {arguments.kernels}")
     arguments.output.mkdir(parents=True, exist_ok=True)
-    found = []
-    for row in rows(programs, left_out, max(1, arguments.rounds)):
-        found.append(row)
-        cost = f"{row.cost:.0f}" if row.cost is not None else f"refused {row.refused}"
-        print(f"{row.left_out:28} {row.kernel:24} {cost:>20} {row.nodes or 0:6} e-nodes {row.seconds:7.3f} s", file=sys.stderr)
+    found, rounds = [], max(1, arguments.rounds)
+    try:
+        with _pool(arguments.scheduler, arguments.jobs) as pool:
+            for row in gathered(pool, files, left_out, rounds) if pool is not None else rows(_read(files), left_out, rounds):
+                found.append(row)
+                cost = f"{row.cost:.0f}" if row.cost is not None else f"refused {row.refused}"
+                print(f"{row.left_out:28} {row.kernel:24} {cost:>20} {row.nodes or 0:6} e-nodes {row.seconds:7.3f} s", file=sys.stderr)
+    except UsageFault as fault:
+        print(fault.diagnostic, file=sys.stderr)
+        return 2
     (arguments.output / "ablation.csv").write_text(csv_text(found, Row), encoding="utf-8")
     text = table(found)
     (arguments.output / "ablation.md").write_text(text, encoding="utf-8")

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import csv
 import io
+from collections.abc import Iterable
+from dataclasses import astuple, replace
 from pathlib import Path
 
 import pytest
@@ -15,6 +17,7 @@ from benchmarks.tables import csv_text
 from egraph_rules.catalogue import UnknownRule, parts_of
 from egraph_rules.engine import RULE_FILES
 from egraph_rules.graph import saturated
+from pypto_eqsat.batch.local_pool import LocalPool
 from pypto_eqsat.driver import optimize
 from tests.helpers import SHARED, kernel
 from tests.pypto_eqsat.cli_support import cli
@@ -74,6 +77,26 @@ def test_the_experiment_writes_table_csv_and_plot(tmp_path: Path) -> None:
     assert sorted(file.name for file in out.iterdir()) == ["ablation.csv", "ablation.md", *(["ablation.png"] if plots else [])]
     lines = (out / "ablation.csv").read_text().splitlines()
     assert [line.split(",")[0] for line in lines] == ["left_out", ALL, "pages", "flat.load"]
+
+
+def told(rows: Iterable[Row]) -> list[tuple[object, ...]]:
+    """Rows without their times."""
+    return [astuple(replace(row, seconds=0.0)) for row in rows]
+
+
+def test_workers_find_what_this_process_finds() -> None:
+    files = {name: (KERNEL.parent / f"{name}.json").read_bytes() for name in ("add_3d", "kv_cache_write")}
+    programs = {name: kernel(name) for name in files}
+    with LocalPool(1) as pool:
+        found = list(ablate.gathered(pool, files, ["flatten", "flat.load"], 2))
+    assert told(found) == told(ablate.rows(programs, ["flatten", "flat.load"], 1))
+    assert all(row.seconds > 0 for row in found if row.cost is not None) and {row.refused for row in found} > {""}
+
+
+def test_a_cluster_that_nobody_reaches_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("distributed")
+    assert ablate.main(["--rule", "pages", "--output", str(tmp_path), "--scheduler", "tcp://127.0.0.1:9", "--no-plot"]) == 2
+    assert "error[U102]: no scheduler answered" in capsys.readouterr().err and not list(tmp_path.iterdir())
 
 
 def test_the_written_table_has_every_rule_file() -> None:

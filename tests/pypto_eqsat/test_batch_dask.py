@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import os
 import signal
 import subprocess
@@ -14,6 +15,7 @@ from typing import Any
 import pytest
 from cli_support import KERNELS, ROOT
 
+from benchmarks import ablate
 from pypto_eqsat.batch import dask_pool
 from pypto_eqsat.batch.dask_pool import DaskPool
 from pypto_eqsat.batch.job import DIED, DONE, FAULT, Job, Outcome, perform
@@ -61,6 +63,18 @@ def test_a_cluster_gives_the_bytes_of_this_machine(cluster: Any, tmp_path: Path,
     assert tables[0] == tables[1] and "3 programs: 2 done, 1 refused" in tables[0].out
     for file in (tmp_path / "here").glob("*.json"):
         assert (tmp_path / "there" / file.name).read_bytes() == file.read_bytes()
+
+
+def test_a_rule_set_experiment_runs_on_a_cluster(cluster: Any, tmp_path: Path) -> None:
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "add_3d.json").write_bytes(ADD)
+    asked = ["--kernels", str(tmp_path / "in"), "--rule", "flat.load", "--no-plot"]
+    lines = []
+    for out, how in (("here", []), ("there", ["--scheduler", cluster.scheduler_address])):
+        assert ablate.main([*asked, "--output", str(tmp_path / out), *how]) == 0
+        with (tmp_path / out / "ablation.csv").open() as file:
+            lines.append([{**row, "seconds": ""} for row in csv.DictReader(file)])
+    assert lines[0] == lines[1] and [row["left_out"] for row in lines[0]] == [ablate.ALL, "flat.load"]
 
 
 def test_a_program_that_kills_workers_is_given_up_and_others_are_not(cluster: Any, monkeypatch: pytest.MonkeyPatch) -> None:
