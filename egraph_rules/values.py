@@ -25,7 +25,8 @@ from egraph_rules.tables import FillEntry, LeafEntry, LoadEntry
 from egraph_rules.transposes import Transposes
 from egraph_rules.windows import Window, Windows
 from pypto_ir.expr import MakeTuple, Var, const_int
-from pypto_ir.ops.registry import OpDef, Role, ShapeRule, Trait, find_op
+from pypto_ir.ops.registry import OpDef, OpError, Role, ShapeRule, Trait, find_op
+from pypto_ir.ops.rules import infer_call
 from pypto_ir.regions import collapse_contiguous
 from pypto_ir.stmt import Call, tuple_items
 from pypto_ir.types import Compact, Layout, Memory, TensorType, TileLayout, TileType, same_dims
@@ -43,6 +44,8 @@ class Values(Windows):
         self.by_pages: set[str] = set()
         #: the entries of loads, by the names of what they load
         self.loaded: dict[str, int] = {}
+        #: transposed views of loads, by name: the entry of the view, and of the load
+        self.turned: dict[str, tuple[int, int]] = {}
         #: those of loads that may have their pages side by side
         self.by_columns: set[int] = set()
         self.transposes = Transposes(self)
@@ -241,6 +244,8 @@ class Values(Windows):
             self.scratch(number, self.kind(tile_of(call, 0)), call, var)
             if self.plain(var, call):
                 self.transposes.transpose(number, var, call)
+        if op.name == "tile.transpose_view" and self.plain(var, call) and (loaded := getattr(call.args[0], "name", "")) in self.loaded:
+            self.turned[var.name] = (number, self.loaded[loaded])
         if self.low_rank(var, call) or (op.trait is Trait.WHOLE and self.all_valid(var, call)):
             c.fact("plain", self.value(var.name))
         self.folded(number, call)
@@ -349,6 +354,7 @@ class Values(Windows):
             c.fact("plain-window", entry)
         if plain and len(call.args) == 3 and source.memref is None:
             self.loaded_window(var, call)
+            self.turned_window(var, call)
 
     def loaded_window(self, var: Var, call: Call) -> None:
         """The load of what a window of a load holds, where there is one."""
@@ -356,8 +362,27 @@ class Values(Windows):
         whole = None if number is None else self.tables.loads[number]
         part = None if whole is None else load_of_window(whole.call, call, static_type(var))
         if whole is not None and part is not None:
-            entry = LoadEntry(part, static_type(var), whole.reads)
-            self.commands.fact("loaded-window", self.value(var.name), self.load_entry(entry))
+            entry = self.load_entry(LoadEntry(part, static_type(var), whole.reads))
+            self.loaded[var.name] = entry
+            self.commands.fact("loaded-window", self.value(var.name), entry)
+
+    def turned_window(self, var: Var, call: Call) -> None:
+        """The load of what a window of the transposed view of a load turns, where there is one."""
+        view, number = self.turned.get(getattr(call.args[0], "name", ""), (None, None))
+        if view is None or number is None:
+            return
+        whole = self.tables.loads[number]
+        turned = [MakeTuple((*items[:-2], items[-1], items[-2])) for i in (1, 2) if (items := tuple_items(call.args[i])) is not None]
+        cut = replace(call, args=(Var("load", whole.type), *turned))
+        try:
+            t = infer_call(cut)
+            seen = infer_call(Call("tile.transpose_view", (Var("cut", t),)))
+        except OpError:
+            return
+        part = load_of_window(whole.call, cut, t) if isinstance(t, TileType) and seen == var.type else None
+        if part is not None and isinstance(t, TileType):
+            entry = self.load_entry(LoadEntry(part, t, whole.reads))
+            self.commands.fact("turned-window", self.value(var.name), view, entry, self.kind(t))
 
 
 _ROLE_NODES = {Role.ROW_SCALAR: "RowScalar", Role.COL_VECTOR: "ColVector", Role.SCRATCH: "Scratch"}

@@ -138,6 +138,13 @@ def _by_columns(b: Build, shape: Shape, rows: int = 16, one: bool = False, turne
     b.out(b.let("z", "tile.batch_matmul", left, w))
 
 
+def _turned_window(b: Build) -> None:
+    """Columns of every page of a factor that is seen transposed."""
+    t = b.let("t", "tile.transpose_view", matrix(b, "x", (2, 32, 64), FP16))
+    y = b.let("y", "tile.slice", t, (2, 64, 16), (0, 0, 16))
+    b.out(b.let("z", "tile.batch_matmul", matrix(b, "l", (2, 16, 64), FP16), y))
+
+
 def _in_l1(b: Build, op: str, shape: Shape) -> None:
     """Rows of every page of a factor in L1, read or written, times one matrix."""
     x = matrix(b, "x", (2, 32, 32), FP16)
@@ -334,6 +341,7 @@ PROGRAMS: dict[str, Callable[[], Function]] = {
         "product of cut rows and columns": partial(_by_columns, shape=(2, 32, 16), one=True, cut=True),
         "product of too many columns": partial(_by_columns, shape=(2, 16, 2048), one=True),
         "product of transposed columns": partial(_by_columns, shape=(2, 16, 32), turned=True),
+        "product of a window of a transposed side": _turned_window,
         "product of rows of pages in L1": partial(_in_l1, op="tile.slice", shape=(2, 16, 32)),
         "product of rows that were written in L1": partial(_in_l1, op="tile.assemble", shape=(2, 16, 32)),
         "product moved out": partial(_drained, narrow=None),

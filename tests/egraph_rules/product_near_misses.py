@@ -109,6 +109,23 @@ def _by_columns(shape: Shape, whole: Shape | None = None, turned: bool = False, 
     return make
 
 
+def _turned_window(load: bool, **options: object) -> Make:
+    """A window of the transposed view of a load, or of what is no load."""
+
+    def make() -> Function:
+        b = Build()
+        x = matrix(b, "x", (2, 32, 64) if load else (1, 2, 32, 64), FP16)
+        t = b.let("t", "tile.transpose_view", x if load else b.let("r", "tile.reshape", x, (2, 32, 64)))
+        b.out(
+            b.let(
+                "z", "tile.batch_matmul", matrix(b, "l", (2, 16, 64), FP16), b.let("y", "tile.slice", t, (2, 64, 16), (0, 0, 0), **options)
+            )
+        )
+        return b.function()
+
+    return make
+
+
 #: no run of columns, gaps between pages, a part that is valid, pages that start inside a box, a tensor that lies row by row
 _NO_COLUMNS = (
     _by_columns((2, 32, 16), (2, 32, 48)),
@@ -247,6 +264,7 @@ NEAR_MISSES: dict[str, tuple[Make, ...]] = {
         _by_columns((2, 32, 16), one=False),
         _by_columns((2, 16, 2048)),
     ),
+    "slice.turned": (_turned_window(False), _turned_window(True, pad_value="zero")),
     "pages.transpose": (_transposed((2, 4, 8), (0, 1)), _transposed((2, 4, 8), (1, 2), (1, 4, 8))),
     "flat.transpose": (_transposed((2, 4, 8), (1, 2)), _transposed((1, 4, 8), (0, 1))),
     "pages.expand": (_expanded((1, 3, 8), (2, 4, 8)), _expanded((3, 3, 8), (3, 4, 8), (2, 2, 8))),

@@ -107,6 +107,18 @@ def one_side(d: Draw) -> Function:
     return b.function()
 
 
+def turned_window(d: Draw) -> Function:
+    """A window of the transposed view of a load, at constants and at scalars."""
+    b, batch = Build(), d.batch()
+    dtype = d.dtype(HALVES)
+    t = b.let("t", "tile.transpose_view", matrix(b, "r", (*batch, 32, 64), dtype, room=16 * (d.number % 2)))
+    depth, row = d.random.choice(((64, 0), (32, 32), (32, b.scalar("k", 0, 32) if d.number % 3 == 0 else 0)))
+    first = tuple(0 for _ in batch)
+    window = b.let("y", "tile.slice", t, (*batch, depth, 16), (*first, row, 16))
+    b.out(b.let("z", "tile.batch_matmul", matrix(b, "l", (*batch, 16, depth), dtype), window))
+    return b.function()
+
+
 def turned_columns(d: Draw) -> Function:
     """Matrices that lie column by column, seen transposed, times one matrix."""
     b, batch = Build(), d.batch()
@@ -350,6 +362,7 @@ PROGRAMS: dict[str, Generator] = {
     "pages.load.cols": column_product,
     "flat.swap": turned_columns,
     "cols.product.load": one_side,
+    "slice.turned": turned_window,
     "pages.transpose": transpose,
     "flat.transpose": one_transpose,
     "flat.col-reduce": col_reduce,

@@ -58,6 +58,25 @@ def test_whole_pages_that_are_written_in_l1_are_taken_from_where_they_were_loade
     assert not calls(after, "tile.assemble")
 
 
+def test_a_window_of_a_window_of_a_load_is_a_load_of_its_own() -> None:
+    cut = [
+        mat("w", "x", [4, 32, 64]),
+        let("v", "tile.slice", "w", [2, 32, 64], [1, 0, 0]),
+        let("a", "tile.slice", "v", [2, 16, 64], [0, 16, 0]),
+        mat("b", "y", [2, 64, 32]),
+    ]
+    after = lowered(product(half("x", 4, 32, 64), half("y", 2, 64, 32), *cut), dearer=True)
+    assert [ints(c, 1) for c in calls(after, "tile.load") if ints(c, 2) == [16, 64]] == [[48, 0], [80, 0]]
+    assert not impossible(main(after))
+
+
+def test_a_window_of_a_transposed_view_is_the_view_of_a_load() -> None:
+    cut = [mat("w", "y", [2, 64, 64]), let("t", "tile.transpose_view", "w"), let("b", "tile.slice", "t", [2, 64, 32], [0, 0, 32])]
+    after = lowered(product(half("x", 2, 16, 64), half("y", 2, 64, 64), mat("a", "x", [2, 16, 64]), *cut), dearer=True)
+    assert [ints(c, 1) for c in calls(after, "tile.load") if ints(c, 2) == [32, 64] and ints(c, 1) != [0, 0]] == [[32, 0], [96, 0]]
+    assert not impossible(main(after))
+
+
 def test_rows_that_a_tensor_holds_of_its_window_are_asked_for_as_the_tile_has_them() -> None:
     """Of a tensor [v, 16, 64] the window holds min(v, 2) pages, and its view min(16 * v, 32) rows: the program can be read again."""
     before = incore(
