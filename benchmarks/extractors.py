@@ -22,18 +22,14 @@ from benchmarks.pages import DOCS, replaced
 from benchmarks.performance import KERNELS
 from egraph_rules.buffers import aliased_params
 from egraph_rules.graph import saturated
-from egraph_rules.one_buffer import one_buffer
-from egraph_rules.row_windows import lift_row_windows
-from extract.bound import lower_bound
-from extract.choice import FORMS, choose
+from egraph_rules.prepared import prepared
 from extract.dag.solve import extract
 from extract.decide import decide
 from extract.effort import ChoiceLimits
 from extract.gym import best, read_gym
-from extract.problem import problem
+from extract.question import ask
 from extract.target import load_target
-from extract.trips import DEFAULT_TRIPS
-from extract.weights import class_weights
+from pypto_ir.diagnostics import Refused
 from pypto_ir.json_reader import read_program
 
 GRAPHS = Path(__file__).parents[2] / "shared" / "egraphs"
@@ -114,16 +110,13 @@ def kernels(folder: Path, seconds: float) -> Iterator[Row]:
         for function in program.functions:
             if not function.in_core or function.verbatim is not None:
                 continue
-            graph = saturated(lift_row_windows(one_buffer(function)).function, aliased.get(function.name, ()))
+            graph = saturated(prepared(function).function, aliased.get(function.name, ()))
             begun = perf_counter()
-            weights = class_weights(graph, DEFAULT_TRIPS)
-            free = choose(graph, target, weights)
-            if free.missing:
+            try:
+                asked = ask(graph, target)
+            except Refused:
                 continue
-            forms = (choose(graph, target, weights, form) for form in (FORMS if graph.encoded.handovers else ()))
-            question = problem(graph, free, target, DEFAULT_TRIPS)
-            least = lower_bound(graph, question.least, target, question.held(), DEFAULT_TRIPS)
-            found = decide(question, [*(c for c in forms if not c.missing), free], least, ChoiceLimits(seconds))
+            found = decide(asked.problem, asked.choices, asked.bound, ChoiceLimits(seconds))
             spent = perf_counter() - begun
             sizes = graph.node_count, len(graph.classes)
             total = [a + b for a, b in zip(total, (*sizes, found.greedy_cost, found.cost, found.bound, spent), strict=True)]

@@ -15,25 +15,22 @@ from egraph_rules.narrowed import narrow_accumulators
 from egraph_rules.one_buffer import one_buffer
 from egraph_rules.page_loops import split_page_loops
 from egraph_rules.pending import into_l1
-from egraph_rules.row_windows import lift_row_windows
-from egraph_rules.whole_windows import whole_windows
+from egraph_rules.prepared import prepared
 from extract.allocate import Allocation
-from extract.bound import lower_bound, skeleton
-from extract.choice import FORMS, Form, choose
+from extract.bound import skeleton
 from extract.clock import Clock
 from extract.decide import decide
 from extract.effort import ChoiceLimits
-from extract.explain import obstacles
 from extract.fit import fitted
 from extract.legal import is_two_d, refusals, window_diagnostics
 from extract.machine import FAMILIES
 from extract.price import Price, price
-from extract.problem import Problem, problem
+from extract.problem import Problem
+from extract.question import ask
 from extract.target import Target
-from extract.trace import BANDS, BATCH_LOOPS, COLUMN_BLOCKS, IN_L1, ONE_BUFFER, PAGE_LOOPS, ROW_WINDOWS, Pass
+from extract.trace import BATCH_LOOPS, PAGE_LOOPS, Pass
 from extract.trips import DEFAULT_TRIPS
 from extract.verdict import Judge, internal
-from extract.weights import class_weights
 from pypto_ir.collection import collector_paused
 from pypto_ir.diagnostics import Diagnostic, Refused, declare
 from pypto_ir.expr import Var
@@ -227,49 +224,31 @@ def _lower_once(
     if found:
         raise Refused(found)
     clock = Clock()
-    placed = into_l1(function)
-    joined = one_buffer(whole_windows(placed))
-    lifted = lift_row_windows(joined)
-    if lifted.obstacles:
-        raise Refused(window_diagnostics(function, lifted.obstacles))
-    prepared = lifted.function
+    text = prepared(function)
+    if text.obstacles:
+        raise Refused(window_diagnostics(function, text.obstacles))
     try:
-        graph = saturated(prepared, aliased, limits, without, traced)
+        graph = saturated(text.function, aliased, limits, without, traced)
     except UnsoundRule as error:
         raise Refused([internal("X001", function, str(error))]) from error
     clock.lap("saturate")
-    weights = class_weights(graph, default_trips)
-    free = choose(graph, target, weights)
-    if free.missing:
-        raise Refused(obstacles(graph, free))
-    # what control flow hands on: all flat, all by pages, or each as its uses like it best; the first of the cheapest is taken
-    preferred: tuple[Form, ...] = FORMS if graph.encoded.handovers else ()
-    choices = [*(c for c in (choose(graph, target, weights, form) for form in preferred) if not c.missing), free]
-    question = problem(graph, free, target, default_trips)
-    known = lower_bound(graph, question.least, target, question.held(), default_trips)
+    asked = ask(graph, target, default_trips)
+    question, choices = asked.problem, asked.choices
     clock.lap("choose")
-    decision = decide(question, choices, known, choice_limits)
+    decision = decide(question, choices, asked.bound, choice_limits)
     clock.lap("prove")
     if decision.bound >= beat * (1 - 1e-9):
         raise _Dearer
     before = price(function, target, default_trips)
-    author = (function, before) if is_two_d(function) and lifted.function is lifted.given else None
+    author = (function, before) if is_two_d(function) and not text.lifted else None
     best = fitted(question, choices, decision, author, Judge(question, target, default_trips, clock), choice_limits)
     passes = []
     if traced:
-        done = (
-            (IN_L1, placed is not function),
-            (ONE_BUFFER, joined is not placed),
-            (ROW_WINDOWS, lifted.pages),
-            (BANDS, lifted.bands),
-            (COLUMN_BLOCKS, lifted.blocks),
-        )
-        prepared_by = tuple(name for name, changed in done if changed)
-        passes = [Pass(function, target, default_trips, question, choices, decision, best.first, best, author, prepared_by)]
+        passes = [Pass(function, target, default_trips, question, choices, decision, best.first, best, author, text.done)]
     cost, bound = best.price.cost, best.bound
     if cost < bound - 1e-9 * max(1.0, cost):
         # pages that turn out to be one tile are priced apart and written once: then only the skeleton is a sure bound
-        bound = price(skeleton(prepared), target, default_trips).cost
+        bound = price(skeleton(text.function), target, default_trips).cost
     own = best.chosen is not None and all(question.candidates[i].own and not _by_pages(question, i) for i in best.chosen)
     settled = own and best.proved and best.chosen == decision.chosen and abs(cost - decision.cost) <= 1e-9 * max(1.0, cost)
     settled = settled and not _may_simplify(best.function)

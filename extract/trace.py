@@ -20,10 +20,8 @@ from extract.target import Target
 from extract.verdict import Verdict
 from pypto_ir.stmt import Function
 
-#: what may be done to a function before its values are encoded
-ONE_BUFFER, ROW_WINDOWS = "accumulators.one-buffer", "accumulators.row-windows"
-BANDS, COLUMN_BLOCKS = "accumulators.bands", "accumulators.column-blocks"
-PAGE_LOOPS, BATCH_LOOPS, IN_L1 = "accumulators.page-loops", "products.batch-loops", "products.open-loads"
+#: what may be done to a function where that is cheaper, beside what always is (`egraph_rules/prepared.py`)
+PAGE_LOOPS, BATCH_LOOPS = "accumulators.page-loops", "products.batch-loops"
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,13 +14,14 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from egraph_rules.prepared import BANDS, COLUMN_BLOCKS, IN_L1, ONE_BUFFER, ROW_WINDOWS
 from extract.allocate import Allocation
 from extract.alternatives import EXAMINED, Alternative, alternatives
 from extract.legal import is_two_d
 from extract.lower import Lowered
 from extract.price import Price
 from extract.target import PIPES, Target, load_target
-from extract.trace import BANDS, BATCH_LOOPS, COLUMN_BLOCKS, IN_L1, ONE_BUFFER, PAGE_LOOPS, ROW_WINDOWS, Pass
+from extract.trace import BATCH_LOOPS, PAGE_LOOPS, Pass
 from extract.ways import Way, Ways
 from pypto_eqsat.driver import Result, optimize
 from pypto_eqsat.numbers import cycles

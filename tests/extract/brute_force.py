@@ -8,20 +8,15 @@ left out. It shares nothing with the search and the solver but the problem.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from itertools import islice
 
 from egraph_rules.graph import saturated
-from egraph_rules.one_buffer import one_buffer
-from egraph_rules.pending import into_l1
-from egraph_rules.row_windows import lift_row_windows
-from extract.bound import lower_bound
-from extract.choice import FORMS, Choice, choose
+from egraph_rules.prepared import prepared
 from extract.legal import refusals
-from extract.problem import Candidate, Demand, Problem, problem
+from extract.problem import Candidate, Demand, Problem
+from extract.question import Question, ask
 from extract.target import Target, load_target
-from extract.trips import DEFAULT_TRIPS
-from extract.weights import class_weights
+from pypto_ir.diagnostics import Refused
 from pypto_ir.stmt import Function
 
 TARGET = load_target("ascend910b")
@@ -29,31 +24,15 @@ TARGET = load_target("ascend910b")
 CHOICES, PARTIAL = 1 << 14, 1 << 17
 
 
-@dataclass(slots=True)
-class Question:
-    """A problem, the greedy choices and the bound that a lowering would start from."""
-
-    problem: Problem
-    choices: list[Choice]
-    bound: float
-
-
 def asked(function: Function, aliased: tuple[tuple[str, str], ...] = (), target: Target = TARGET) -> Question | None:
     """The question that lowering a function asks, None where it is refused."""
-    if refusals(function):
+    text = prepared(function)
+    if refusals(function) or text.obstacles:
         return None
-    lifted = lift_row_windows(one_buffer(into_l1(function)))
-    if lifted.obstacles:
+    try:
+        return ask(saturated(text.function, aliased), target)
+    except Refused:
         return None
-    graph = saturated(lifted.function, aliased)
-    weights = class_weights(graph)
-    free = choose(graph, target, weights)
-    if free.missing:
-        return None
-    preferred = FORMS if graph.encoded.handovers else ()
-    choices = [*(c for c in (choose(graph, target, weights, form) for form in preferred) if not c.missing), free]
-    question = problem(graph, free, target)
-    return Question(question, choices, lower_bound(graph, question.least, target, question.held(), DEFAULT_TRIPS))
 
 
 class TooMany(Exception):

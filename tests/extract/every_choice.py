@@ -11,11 +11,12 @@ from extract.decide import decide
 from extract.effort import ChoiceLimits
 from extract.fit import Fitted, fitted
 from extract.plan import greedy_choices
+from extract.question import Question
 from extract.target import Target
 from extract.trips import DEFAULT_TRIPS
 from extract.verdict import Judge, Verdict
 from pypto_ir.diagnostics import Refused
-from tests.extract.brute_force import BruteForce, Question, TooMany
+from tests.extract.brute_force import BruteForce, TooMany
 
 SECONDS = 60.0
 

@@ -16,6 +16,7 @@ from extract.decide import decide
 from extract.effort import ChoiceLimits
 from extract.fit import Fitted
 from extract.lower import lower
+from extract.question import Question
 from extract.rows import Rows
 from extract.target import Target, load_target
 from extract.trips import DEFAULT_TRIPS
@@ -24,7 +25,7 @@ from pypto_eqsat.driver import optimize
 from pypto_ir.diagnostics import Refused
 from pypto_ir.stmt import Function, Program
 from pypto_ir.types import Memory
-from tests.extract.brute_force import CHOICES, Question, asked
+from tests.extract.brute_force import CHOICES, asked
 from tests.extract.every_choice import SECONDS, Compared, EveryChoice, chosen_by
 from tests.extract.memory_machine import MemoryMachine
 

@@ -27,12 +27,13 @@ from extract.lower import lower
 from extract.parts import parts
 from extract.plan import greedy
 from extract.problem import Problem
+from extract.question import Question
 from extract.search import Found, search
 from extract.target import Code, Target
 from extract.trips import DEFAULT_TRIPS
 from extract.verdict import Judge
 from pypto_ir.stmt import Function
-from tests.extract.brute_force import BruteForce, Question, TooMany, asked, subsets
+from tests.extract.brute_force import BruteForce, TooMany, asked, subsets
 
 ROOT = Path(__file__).parents[2]
 #: programs of the short and the long run; functions of them that the brute force does, and of those that leave a choice, at least

@@ -13,9 +13,10 @@ from extract.emit import emit
 from extract.exact import realized
 from extract.plan import Plan, greedy, greedy_choices, plan
 from extract.price import price
+from extract.question import Question
 from pypto_ir.expr import Binary, index
 from pypto_ir.stmt import Assign, For, Function, walk
-from tests.extract.brute_force import BruteForce, Question, asked
+from tests.extract.brute_force import BruteForce, asked
 
 SHAPE = (16, 64)
 

@@ -8,9 +8,10 @@ from building import Build
 from extract import search as searching
 from extract.plan import greedy
 from extract.problem import Problem
+from extract.question import Question
 from extract.search import search
 from pypto_ir.stmt import Function
-from tests.extract.brute_force import BruteForce, Question, asked
+from tests.extract.brute_force import BruteForce, asked
 
 UNLIMITED = 1 << 30
 
