@@ -14,6 +14,7 @@ from dataclasses import replace
 from egraph_rules import forms
 from egraph_rules.buffers import Versions
 from egraph_rules.cells import flat_write, state_write
+from egraph_rules.covering import Covering
 from egraph_rules.engine import Commands
 from egraph_rules.entries import Encoded
 from egraph_rules.expanding import state_expand
@@ -49,6 +50,7 @@ class Values(Windows):
         #: those of loads that may have their pages side by side
         self.by_columns: set[int] = set()
         self.transposes = Transposes(self)
+        self.covering = Covering(self)
         #: accumulators whose rows lie as some product of fewer rows leaves them
         self.partly = partly_written(out.function)
 
@@ -226,6 +228,8 @@ class Values(Windows):
 
     def fill(self, var: Var, call: Call, constructor: str, identity: str | None) -> None:
         assert isinstance(var.type, TileType)
+        if constructor == "Create":
+            self.covering.created.add(var.name)
         number = self.tables.fills.number(FillEntry(without_shape(call), var.type, identity))
         self.define(var, self.commands.call(constructor, number, static(var.type)))
 
@@ -314,7 +318,8 @@ class Values(Windows):
         entry, c = self.op_entry(call, static_type(var), keep=2), self.commands
         w = Window(entry, entry, target, box, offsets)
         number = self.window(w, True, target.dtype is source.dtype)
-        self.define(var, c.call("Assemble", number, self.arg(call, 0), self.arg(call, 1), *self.position(static(target), offsets)))
+        at = self.position(static(target), offsets)
+        self.define(var, c.call("Assemble", number, self.arg(call, 0), self.arg(call, 1), *at))
         self.unaligned(var, number)
         if forms.rows_prefix(target):
             self.region_of_write(var, w, source)
@@ -322,6 +327,7 @@ class Values(Windows):
             state_write_into_gaps(self, self.value(var.name), static_type(var), target)
         if var.type == target:
             self.written(var, call, number, w)
+            self.covering.written(var, call, number, w, at)
 
     def unaligned(self, var: Var, window: int) -> None:
         """Note why a window in pieces may have no form."""
@@ -355,6 +361,7 @@ class Values(Windows):
         if plain and len(call.args) == 3 and source.memref is None:
             self.loaded_window(var, call)
             self.turned_window(var, call)
+            self.covering.window(var, call, w)
 
     def loaded_window(self, var: Var, call: Call) -> None:
         """The load of what a window of a load holds, where there is one."""

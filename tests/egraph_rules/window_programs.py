@@ -78,6 +78,25 @@ def assemble_opened(d: Draw) -> Function:
     return b.function()
 
 
+def covered(d: Draw) -> Function:
+    """Parts that cover a computed tile: its halves, thirds or columns, other tiles or windows of one."""
+    b, dtype, (rows, cols) = Build(), d.dtype(), d.page()
+    shape = (*((2,) if d.number % 2 else ()), 3 * rows, 2 * cols) if d.number % 3 else (3, rows, 2 * cols)
+    t = d.pointwise(b, "y", b.load("t", shape, dtype=dtype))
+    x = d.pointwise(b, "x", b.load("u", shape, dtype=dtype))
+    if d.number % 4 == 3:
+        box, places = (*shape[:-1], cols), [(*(0 for _ in shape[:-1]), c) for c in (cols, 0)]
+    elif len(shape) == 2:
+        box, places = (rows, 2 * cols), [(i * rows, 0) for i in (2, 0, 1)]
+    else:
+        box, places = (1, *shape[1:]), [(i, 0, 0) for i in range(shape[0])]
+    for i, at in enumerate(places):
+        part = b.let(f"p{i}", "tile.slice", x, box, at) if d.number % 5 == 1 else b.load(f"p{i}", box, dtype=dtype)
+        t = b.let(f"y{i}", "tile.assemble", t, part, at)
+    b.out(d.pointwise(b, "z", t))
+    return b.function()
+
+
 def slice_pages(d: Draw) -> Function:
     """Whole pages of a tile that is made page by page, or whose pages are cut."""
     b, dtype, shape = Build(), d.dtype(), d.shape()
@@ -190,6 +209,7 @@ PROGRAMS: dict[str, Generator] = {
     "slice.assemble": slice_assemble,
     "slice.apart": slice_apart,
     "assemble.assemble": overwritten,
+    "assemble.covered": covered,
     "pages.assemble.part": assemble_part,
     "assemble.opened": assemble_opened,
     "flat.assemble.pieces": assemble_pieces,
@@ -258,6 +278,10 @@ NEAR_MISSES: dict[str, tuple[Callable[[], Function], ...]] = {
         lambda: _twice((4, 16), (3, 0)),
         lambda: _twice((4, 16), (1, 0)),
         lambda: _twice((4, 16), (2, 0), (3, 16)),
+    ),
+    "assemble.covered": (
+        lambda: _twice((2, 16), (0, 0)),
+        lambda: _twice((8, 8), (0, 0)),
     ),
     "pages.assemble.part": (
         lambda: _assembled((2, 8, 16), (1, 2, 16), (0, 3, 0), moving=True),
