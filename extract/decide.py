@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import inf
 
-from egraph_rules.resident import exceeds
 from extract.choice import Choice
 from extract.effort import NODE, ChoiceLimits
 from extract.exact import realized, solve
@@ -73,8 +72,8 @@ def _decide_part(problem: Problem, start: list[int], cost: float, bound: float, 
             return Decision([], inf, inf, "infeasible", first)
         bound = cost
     if cost == inf or cost - bound > 1e-9 * max(1.0, cost):
-        if exceeds(limits.memory):
-            return Decision(start, cost, min(bound, cost), "bounded", first, f"{limits.memory} MiB")
+        if limits.reached is not None:
+            return Decision(start, cost, min(bound, cost), "bounded", first, limits.reached)
         solution = solve(problem, limits, start or None)
         if solution is not None:
             if solution.cost == inf:
@@ -83,7 +82,7 @@ def _decide_part(problem: Problem, start: list[int], cost: float, bound: float, 
             if solution.cost < cost - 1e-9:
                 start, cost = list(solution.chosen), solution.cost
         if solution is None or not solution.optimal:
-            limit = f"{limits.memory} MiB" if limits.memory is not None and limits.left > 0 else "the seconds of the choice"
+            limit = limits.of_solver
     optimal = cost < inf and cost - bound <= 1e-9 * max(1.0, cost)
     return Decision(start, cost, min(bound, cost), "optimal" if optimal else "bounded", first, None if optimal else limit)
 

@@ -9,10 +9,14 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass, field
 
+from egraph_rules.resident import exceeds
+
 #: seconds of work unless told otherwise
 SOLVE_SECONDS = 5.0
 #: partial choices of branch and bound
 NODES = 4_000
+#: what the limit of work is called
+WORK = "the seconds of the choice"
 #: seconds on the clock for each second of work
 SLOWEST = 4.0
 
@@ -45,6 +49,18 @@ class ChoiceLimits:
     def clock_left(self) -> float:
         clock = SLOWEST * self.seconds if self.clock is None else self.clock
         return max(0.0, self.begun + clock - time.monotonic())
+
+    @property
+    def reached(self) -> str | None:
+        """The limit that is reached, as it is told: of memory, or of work; None where there is room for more."""
+        if exceeds(self.memory):
+            return f"{self.memory} MiB"
+        return None if self.left else WORK
+
+    @property
+    def of_solver(self) -> str:
+        """The limit that ended the solver before its proof: that of work, unless some is left."""
+        return f"{self.memory} MiB" if self.memory is not None and self.left else WORK
 
     def again(self, part: float) -> ChoiceLimits:
         """Limits for going on with what was found: what is left, or a part of the whole where that is more."""

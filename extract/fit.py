@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from egraph_rules.resident import exceeds
 from extract.allocate import Allocation
 from extract.choice import Choice
 from extract.decide import Decision, decide
@@ -117,11 +116,8 @@ class _Run:
             fresh, learned = self.verdicts[learned:], len(self.verdicts)
             if not self.learn(fresh):
                 return
-            if exceeds(self.limits.memory):
-                self.limit = f"{self.limits.memory} MiB"
-                return
-            if not self.limits.left:
-                self.limit = "the seconds of the choice"
+            if self.limits.reached is not None:
+                self.limit = self.limits.reached
                 return
             known = [self.best.chosen] if self.best is not None and self.best.chosen else []
             found = decide(self.question, choices, self.bound if self.sure else 0.0, self.limits, known)
