@@ -168,7 +168,8 @@ def _value(graph: Graph, legal: Mapping[int, object], s: Assign) -> list[Diagnos
                 )
             ]
     message = f"{op} on N-D tiles is not lowered: {name} {dims_text(t.shape)} has no 2-D form"
-    return [Diagnostic("L104", unaligned or message, place, _advice(op))]
+    reason = unaligned or (_pages_unaligned(s.value) if isinstance(s.value, Call) else None)
+    return [Diagnostic("L104", reason or message, place, _advice(op))]
 
 
 def _unaligned(call: Call) -> str | None:
@@ -204,6 +205,21 @@ def _copied(op: str, name: str, t: TileType, sources: set[str], place: Place) ->
         place,
         "load what is multiplied as one tile, from a tensor in which its rows are one run, or keep its pages apart and feed them to "
         "batched products",
+    )
+
+
+def _pages_unaligned(call: Call) -> str | None:
+    """What keeps the pages of a tile from being written one by one into another tile, or None."""
+    source = type_of(call.args[1]) if call.op == "tile.assemble" and len(call.args) > 1 else None
+    shape = source.static_shape if isinstance(source, TileType) else None
+    if not isinstance(source, TileType) or shape is None or forms.pages(shape) == 1:
+        return None
+    size = shape[-2] * shape[-1] * source.dtype.bytes
+    if size % forms.VIEW_BYTES == 0:
+        return None
+    return (
+        f"{call.op} writes the pages of a tile {dims_text(source.shape)} apart from one another, and a page of it is {size} bytes: the "
+        f"next one starts at no multiple of {forms.VIEW_BYTES}, where no view can start"
     )
 
 

@@ -9,6 +9,7 @@ import pytest
 from helpers import (
     assert_all_2d,
     calls,
+    const,
     incore,
     ints,
     let,
@@ -175,6 +176,27 @@ def test_row_of_every_page_is_one_tile() -> None:
 @pytest.mark.parametrize("program", [written([2, 4, 3], [0, 2, 5]), read([2, 4, 3], [0, 2, 5])], ids=["assemble", "slice"])
 def test_pieces_that_start_where_no_view_can_are_refused(program: Program) -> None:
     refused(program, "contiguous row band", "no multiple of 32", "pad the last dim")
+
+
+def test_pages_of_a_source_that_start_where_no_view_can_are_the_reason() -> None:
+    before = incore(
+        [
+            tensor("x", 3, 4, 8, dtype="FP16"),
+            tensor("w", 3, 3, 8, dtype="FP16"),
+            scalar("k", range=(0, 2)),
+            out("out_0", 3, 4, 8, dtype="FP16"),
+        ],
+        [
+            load("t", "x", [0, 0, 0], [3, 4, 8]),
+            load("s", "w", [0, 0, 0], [3, 3, 8]),
+            let("e", "tile.write", "s", ["k", 1, 2], const(1.5, "FP16")),
+            let("y", "tile.assemble", "t", "e", [0, 0, 0]),
+            store("o", "y", [0, 0, 0], "out_0"),
+            ret("o"),
+        ],
+    )
+    refusal = refused(before, "a page of it is 48 bytes", "pad the last dim")
+    assert [d.code for d in refusal.diagnostics] == ["L104"]
 
 
 def test_part_of_a_page_of_what_is_made_page_by_page_is_cut_from_the_page() -> None:
