@@ -22,6 +22,7 @@ from dataclasses import dataclass, replace
 
 from egraph_rules.chains import Chains, chains, in_acc
 from egraph_rules.column_blocks import by_column_blocks, unblocked
+from pypto_ir.diagnostics import Severity
 from pypto_ir.expr import Expr, MakeTuple, Var, const_int, index, variables
 from pypto_ir.linear import provably_equal
 from pypto_ir.names import names_of
@@ -31,6 +32,7 @@ from pypto_ir.ops.rules import infer_call
 from pypto_ir.rebuilding import Rebuilder, changed, same
 from pypto_ir.stmt import Assign, Block, Call, Eval, For, Function, Return, Stmt, Value, While, Yield, definitions, tuple_items, uses, walk
 from pypto_ir.types import Compact, Dims, TileType, Type, same_dims
+from pypto_ir.verify import accumulators
 from pypto_ir.verify.acc_places import BLOCK, whole_blocks
 
 
@@ -51,10 +53,18 @@ def narrow_accumulators(function: Function) -> Function:
 
 
 def _by_blocks(function: Function, products: list[_Product]) -> Function:
-    """The function with narrow products of one accumulator written a column of blocks at a time, where all of them can be."""
+    """The function with narrow products of one accumulator written a column of blocks at a time, where all of them can be: a window from
+    column 72 on has no block of its own, and is told of as the author wrote it."""
     if any(unblocked(p.call, 0, const_int(p.columns)) for p in products):
         return function
-    return by_column_blocks(function, {p.target.name for p in products})
+    blocks = by_column_blocks(function, {p.target.name for p in products})
+    made = _names(blocks) - _names(function)
+    wrong = (d.place.statement for d in accumulators(blocks) if d.severity is Severity.ERROR)
+    return function if any(s is not None and s.partition(" = ")[0] in made for s in wrong) else blocks
+
+
+def _names(function: Function) -> set[str]:
+    return {v.name for s in walk(function.body) for v in definitions(s)}
 
 
 def partly_written(function: Function) -> frozenset[str]:

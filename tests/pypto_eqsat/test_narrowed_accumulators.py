@@ -14,7 +14,7 @@ from egraph_rules.narrowed import narrow_accumulators
 from extract.price import price_program
 from extract.target import load_target
 from pypto_eqsat.driver import optimize
-from pypto_ir.diagnostics import Severity
+from pypto_ir.diagnostics import Refused, Severity
 from pypto_ir.interp.compare import equivalent
 from pypto_ir.json_writer import write_program
 from pypto_ir.stmt import Program
@@ -161,6 +161,27 @@ def test_windows_of_a_narrow_accumulator_have_no_address() -> None:
         return [let("w", "tile.slice", last, [64, 32], [0, 32]), store("o", "w", [0, 0], "out_0"), ret("o")]
 
     assert_by_blocks(several("v", use=cut))
+
+
+def test_a_window_from_inside_a_block_on_is_told_of_as_it_was_written() -> None:
+    """24 columns from 72 on are no columns of blocks: nothing is written there in smaller steps, and no name of ours is told."""
+    body = [
+        load("a", "x", [0, 0], [32, 16], memory="Mat"),
+        load("b", "y", [0, 0], [16, 96], memory="Mat"),
+        let("m", "tile.matmul", "a", "b"),
+        let("w", "tile.slice", "m", [32, 24], [0, 72]),
+        load("c", "x", [0, 0], [32, 16], ["v", 16], memory="Mat"),
+        load("d", "y", [0, 0], [16, 24], memory="Mat"),
+        let("n", "tile.matmul_acc", "w", "c", "d"),
+        let("r", "tile.assemble", "m", "n", [0, 72]),
+        store("o", "r", [0, 0], "out"),
+        ret("o"),
+    ]
+    params = [tensor("x", 32, 16, dtype="FP16"), tensor("y", 16, 96, dtype="FP16"), scalar("v", range=(0, 32)), out("out", 32, 96)]
+    with pytest.raises(Refused) as caught:
+        optimize(incore(params, body, target="ascend950"))
+    assert {d.code for d in caught.value.diagnostics} == {"V302", "V304"}
+    assert {d.place.statement for d in caught.value.diagnostics} == {"n = tile.matmul_acc"}
 
 
 def test_what_a_loop_hands_on_beside_the_accumulator_keeps_its_type() -> None:
