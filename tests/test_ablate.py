@@ -6,6 +6,7 @@ import csv
 import io
 from collections.abc import Iterable
 from dataclasses import astuple, replace
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -17,6 +18,7 @@ from benchmarks.tables import csv_text
 from egraph_rules.catalogue import UnknownRule, parts_of
 from egraph_rules.engine import RULE_FILES
 from egraph_rules.graph import saturated
+from pypto_eqsat.batch.dask_pool import DaskPool
 from pypto_eqsat.batch.local_pool import LocalPool
 from pypto_eqsat.driver import optimize
 from tests.helpers import SHARED, kernel
@@ -93,8 +95,9 @@ def test_workers_find_what_this_process_finds() -> None:
     assert all(row.seconds > 0 for row in found if row.cost is not None) and {row.refused for row in found} > {""}
 
 
-def test_a_cluster_that_nobody_reaches_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_cluster_that_nobody_reaches_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("distributed")
+    monkeypatch.setattr(ablate, "DaskPool", partial(DaskPool, connect=0.5))
     assert ablate.main(["--rule", "pages", "--output", str(tmp_path), "--scheduler", "tcp://127.0.0.1:9", "--no-plot"]) == 2
     assert "error[U102]: no scheduler answered" in capsys.readouterr().err and not list(tmp_path.iterdir())
 

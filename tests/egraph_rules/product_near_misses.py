@@ -265,7 +265,7 @@ NEAR_MISSES: dict[str, tuple[Make, ...]] = {
         _by_columns((2, 16, 2048)),
     ),
     "slice.turned": (_turned_window(False), _turned_window(True, pad_value="zero")),
-    "pages.transpose": (_transposed((2, 4, 8), (0, 1)), _transposed((2, 4, 8), (1, 2), (1, 4, 8))),
+    "pages.transpose": (_transposed((2, 4, 8), (0, 1)), _transposed((3, 4, 8), (1, 2), (2, 3, 8))),
     "flat.transpose": (_transposed((2, 4, 8), (1, 2)), _transposed((1, 4, 8), (0, 1))),
     "pages.expand": (_expanded((1, 3, 8), (2, 4, 8)), _expanded((3, 3, 8), (3, 4, 8), (2, 2, 8))),
     "expand.steps": (_expanded((2, 3, 8), (2, 4, 16)), _expanded((3, 3, 8), (3, 4, 8), (2, 2, 8))),

@@ -249,7 +249,8 @@ def test_operands_of_another_sign_are_read_by_value_and_by_bits() -> None:
 
 
 def test_numbers_of_the_models_are_those_of_the_interpreter() -> None:
-    """The z3 models agree with the interpreter on values of four bits: on all where a quotient or a shift is asked for."""
+    """The z3 models agree with the interpreter on values of four bits: the one of bits on all where a quotient or a shift is asked for, the
+    one of integers on every third."""
     from pypto_ir.expr import Binary, Const
     from pypto_ir.interp.scalars import compile_expr
     from pypto_ir.interp.values import RunError
@@ -263,7 +264,7 @@ def test_numbers_of_the_models_are_those_of_the_interpreter() -> None:
                 continue
             got = z3.simplify(Vectors(dtype).apply(op, z3.BitVecVal(a, dtype.bits), z3.BitVecVal(b, dtype.bits), way))
             assert (got.as_signed_long() if dtype.is_signed else got.as_long()) == want, (dtype, op, way, a, b)
-            if op in ("add", "sub", "mul", "floordiv", "mod", "min", "max"):
+            if op in ("add", "sub", "mul", "floordiv", "mod", "min", "max") and (a + b) % 3 == 0:
                 model = Integers(dtype)
                 same = model.apply(op, z3.IntVal(a), b, way)
                 assert counterexample(*model.given, same != want) is None, (dtype, op, way, a, b)

@@ -147,7 +147,7 @@ def _boxed() -> Function:
 NEAR_MISSES: dict[str, tuple[Make, ...]] = {
     "transpose.opened": (_swapped((3, 4, 8), (0, 1), (2, 3, 8)), _swapped((2, 4, 8), (0, 1))),
     "flat.opened": (_swapped((2, 3, 8), (0, 1), (2, 2, 8)),),
-    "transpose.twice": (_swapped((1, 4, 8), (1, 2), None, (0, 1)), _swapped((2, 8, 8), (1, 2), (1, 8, 8), (1, 2))),
+    "transpose.twice": (_swapped((1, 4, 8), (1, 2), None, (0, 1)), _swapped((3, 8, 8), (1, 2), (2, 7, 8), (1, 2))),
     "transpose.order": (_swapped((2, 3, 1), (0, 1)), _swapped((3, 1, 4, 8), (0, 1), (2, 1, 3, 8))),
     "transpose.seen": (_swapped((2, 4, 8), (1, 2)), _swapped((3, 4, 8), (0, 1), (2, 3, 8)), _boxed),
     "transpose.three": (_swapped((2, 4, 8), (1, 2)), _swapped((3, 4, 8), (0, 2), (2, 3, 8))),
