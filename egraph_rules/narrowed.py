@@ -31,7 +31,7 @@ from pypto_ir.ops.registry import OpError, find_op, type_of
 from pypto_ir.ops.rules import infer_call
 from pypto_ir.rebuilding import Rebuilder, changed, same
 from pypto_ir.stmt import Assign, Block, Call, Eval, For, Function, Return, Stmt, Value, While, Yield, definitions, tuple_items, uses, walk
-from pypto_ir.types import Compact, Dims, TileType, Type, same_dims
+from pypto_ir.types import Dims, TileType, Type, same_dims
 from pypto_ir.verify import accumulators
 from pypto_ir.verify.acc_places import BLOCK, whole_blocks
 
@@ -42,7 +42,7 @@ class Declined(Exception):
 
 def narrow_accumulators(function: Function) -> Function:
     """The function with every accumulator of partly valid products declared by their rows; the same object where there is none."""
-    narrow = {p.target.name: p for p in _products(function) if p.narrow and _wide(p.target) and not p.declared}
+    narrow = {p.target.name: p for p in _products(function) if p.narrow and _wide(p.target)}
     found = chains(function) if narrow else Chains()
     for chain in dict.fromkeys(map(found.of, narrow)):
         try:
@@ -104,13 +104,6 @@ class _Product:
     def narrow(self) -> bool:
         assert isinstance(self.target.type, TileType)
         return not same_pitch(self.target.type, self.rows)
-
-    @property
-    def declared(self) -> bool:
-        """True where the accumulator is compact and has its rows."""
-        t = self.target.type
-        assert isinstance(t, TileType)
-        return t.effective_view.compact is Compact.NORMAL and provably_equal(t.valid[-2], self.rows)
 
 
 def _products(function: Function) -> Iterator[_Product]:

@@ -213,7 +213,6 @@ PROGRAMS: dict[str, Callable[[], Program]] = {
     "fewer rows than a block": lambda: few("v", shape=(8, 64)),
     "several pitches": lambda: few("v", 64),
     "windows of few rows": lambda: few(20, cut=True),
-    "few rows declared": lambda: optimize(split_k([64, 256]), validate=False).program,
     "few rows from outside": from_outside,
     "few rows handed on": lambda: used_as(
         let("f", "tile.full", [64, 64], {"const": 0.0, "dtype": "FP32"}, dtype="FP32"),
@@ -440,7 +439,6 @@ MUTANTS: dict[str, tuple[ModuleType, str, str, str]] = {
         "if box is None:",
         "few rows in boxes",
     ),
-    "declared accumulators are written by columns of blocks": (NARROW, " and not p.declared", "", "few rows declared"),
     "windows of few rows may be cut": (NARROW, 'if call.op == "tile.slice" and', 'if call.op == "none" and', "windows of few rows"),
     "pages of few rows stand side by side": (NARROW, "groups = {found.of(name) for name in narrow}", "groups = set()", "few rows"),
 }
