@@ -16,6 +16,7 @@ from egraph_rules.buffers import Versions
 from egraph_rules.engine import Commands
 from egraph_rules.entries import Encoded, Entries
 from egraph_rules.loads import row_of
+from egraph_rules.operands import static
 from egraph_rules.overwrites import Box, Overwrites, span
 from egraph_rules.tables import Hole, OpEntry
 from pypto_ir.expr import Binary, Expr, MakeTuple, Var, const_int, index
@@ -73,15 +74,15 @@ class Windows(Entries):
         scattered = not collapse_contiguous(dims(*w.box), w.of.shape)
         c.fact("scattered" if scattered else "band", number)
         if forms.pages(w.box) > 1:
-            steps = page_rows(_static(w.of), w.box)
+            steps = page_rows(static(w.of), w.box)
             if starts_aligned(w, steps):
                 c.set("pieces", number, self.tables.pages.number(steps))
                 c.set("piece-op", number, w.piece)
             elif scattered:
                 self.broken.add(number)
-        covered = pages_of(_static(w.of), w.box, w.offsets)
+        covered = pages_of(static(w.of), w.box, w.offsets)
         if covered is not None and w.of.rank > 2:
-            if whole_pages and w.box[-2:] == _static(w.of)[-2:] and all(const_int(o) == 0 for o in w.offsets[-2:]):
+            if whole_pages and w.box[-2:] == static(w.of)[-2:] and all(const_int(o) == 0 for o in w.offsets[-2:]):
                 c.set("page-map", number, self.tables.pages.number(covered))
             if part_aligned(w):
                 c.set("part-pages", number, self.tables.pages.number(covered))
@@ -99,7 +100,7 @@ class Windows(Entries):
             return
         state, count = self.states.get(target.name, (None, 0))
         if state is None or count < len(state.boxes):
-            state, count = Overwrites((forms.lead(_static(w.of)), _static(w.of)[-1]), [target.name]), 0
+            state, count = Overwrites((forms.lead(static(w.of)), static(w.of)[-1]), [target.name]), 0
         box = box_of(w)
         if collapse_contiguous(dims(*w.box), w.of.shape):
             self.earlier("overwrites", number, target, state.names[state.beside(count, box)])
@@ -142,7 +143,7 @@ class Windows(Entries):
         assert isinstance(t, TileType)
         if source.static_shape is None or forms.whole(source) or not (forms.rows_prefix(source) and forms.rows_prefix(t)):
             return
-        shape = MakeTuple(dims(*forms.collapsed(_static(t))))
+        shape = MakeTuple(dims(*forms.collapsed(static(t))))
         if deduces(Call("tile.reshape", (Var("source", forms.flat_type(source)), shape)), forms.region(t)):
             self.commands.fact("recut", self.commands.call("value", self.out.numbers[var.name]))
 
@@ -158,7 +159,7 @@ class Windows(Entries):
         asked = merged_valid(valid) if valid else ()
         if source.rank <= 2 or not forms.rows_prefix(source) or not forms.rows_prefix(t):
             return asked
-        at, shape = MakeTuple((row_of(offsets, source.shape), offsets[-1])), MakeTuple(dims(*forms.collapsed(_static(t))))
+        at, shape = MakeTuple((row_of(offsets, source.shape), offsets[-1])), MakeTuple(dims(*forms.collapsed(static(t))))
         cut = Call("tile.slice", (Var("source", forms.flat_type(source)), shape, at, *((MakeTuple(asked),) if asked else ())))
         return asked if deduces(cut, forms.region(t)) else forms.region(t)
 
@@ -186,7 +187,7 @@ def page_rows(of: forms.Shape, box: forms.Shape) -> tuple[int, ...]:
 
 def box_of(w: Window) -> Box:
     """Rows and columns of the collapse that a window touches; between its pages those that it leaves out are among them."""
-    height = page_rows(_static(w.of), w.box)[-1] + w.box[-2]
+    height = page_rows(static(w.of), w.box)[-1] + w.box[-2]
     return Box(span(row_of(w.offsets, w.of.shape), height), span(w.offsets[-1], w.box[-1]))
 
 
@@ -211,14 +212,14 @@ def pages_of(of: forms.Shape, box: forms.Shape, offsets: Dims) -> tuple[int, ...
 
 def starts_aligned(w: Window, steps: tuple[int, ...]) -> bool:
     """True where every piece of a window starts at a 32-byte multiple of the flat tile, whatever its offsets are."""
-    columns = index(_static(w.of)[-1])
+    columns = index(static(w.of)[-1])
     start = add_index(mul_index(row_of(w.offsets, w.of.shape), columns), w.offsets[-1])
-    return all(_multiple(add_index(start, index(step * _static(w.of)[-1])), w.of.dtype.bytes) for step in steps)
+    return all(_multiple(add_index(start, index(step * static(w.of)[-1])), w.of.dtype.bytes) for step in steps)
 
 
 def part_aligned(w: Window) -> bool:
     """True where the part of a window in one page starts at a 32-byte multiple of the page."""
-    start = add_index(mul_index(w.offsets[-2], index(_static(w.of)[-1])), w.offsets[-1])
+    start = add_index(mul_index(w.offsets[-2], index(static(w.of)[-1])), w.offsets[-1])
     return _multiple(start, w.of.dtype.bytes)
 
 
@@ -231,14 +232,8 @@ def column_of(w: Window) -> Expr | None:
     """Where a window of an accumulator stands when all pages stand side by side, if it lies in one page at its full height."""
     if not forms.packs_columns(w.of):
         return None
-    shape = _static(w.of)
+    shape = static(w.of)
     if forms.pages(w.box) > 1 or w.box[-2] != shape[-2] or const_int(w.offsets[-2]) != 0:
         return None
     number = row_of((*w.offsets[:-2], index(0)), (*w.of.shape[:-2], index(1)))
     return Binary("add", Binary("mul", number, index(shape[-1])), w.offsets[-1])
-
-
-def _static(t: TileType) -> forms.Shape:
-    shape = t.static_shape
-    assert shape is not None, "the encoder refuses dynamic tiles"
-    return shape

@@ -83,8 +83,9 @@ def _no_dearer(result: Result) -> None:
 def _placed(f: Function, target: Target) -> None:
     """No product writes what it cannot address, L1 is filled as the machine can, no tile is overwritten while it is read, and none lies
     outside of its memory."""
-    if impossible(f):
-        raise Failure("way-into-l1", impossible(f)[0])
+    astray = impossible(f)
+    if astray:
+        raise Failure("way-into-l1", astray[0])
     wrong = [d for d in accumulators(f, reads=target.acc_reads) if d.severity.value == "error"]
     if wrong:
         raise Failure(f"addressable-{wrong[0].code}", str(wrong[0]))
