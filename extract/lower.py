@@ -46,7 +46,8 @@ class Lowered:
     `changed` False where the author's function stayed, `settled` True where
     a second run is known to change nothing, `limit` what stopped the choice before its proof, if anything did; `passes` how it was decided,
     where that was to be kept. Where it was lowered from another text than the author's, `beaten` is what the author's own gives, or
-    `refusal` why it gives nothing."""
+    `refusal` why it gives nothing. `in_loops` tells that its pages are done in loops and that every way to write them out, which is the
+    only one upstream has, was proved to be dearer."""
 
     function: Function
     cost: float
@@ -64,6 +65,7 @@ class Lowered:
     passes: list[Pass] = field(default_factory=list)
     beaten: Lowered | None = None
     refusal: tuple[Diagnostic, ...] = ()
+    in_loops: bool = False
 
     @property
     def from_other_text(self) -> bool:
@@ -85,6 +87,8 @@ class Lowered:
 
 #: most pages of a batch that are written out where code has no price, or no loop is cheaper: a program has to stay finite
 MOST_WRITTEN = 1024
+#: instructions of a page that is written out: two factors into L0 and a product
+PAGE_CODE = 3
 #: how often a result is taken as a new input, unless it is settled before
 ROUNDS = 4
 
@@ -146,7 +150,7 @@ def _of_texts(
     tried = _Tried(function, once, target, default_trips)
     counts = page_counts(function)
     # where fetching the products alone takes time, loops come first: what is written out is then given up by its bound
-    loops_first = sum(counts) > target.code.cached if target.code.fetch else max(counts, default=0) > MOST_WRITTEN
+    loops_first = PAGE_CODE * sum(counts) > target.code.cached if target.code.fetch else max(counts, default=0) > MOST_WRITTEN
     if not loops_first:
         tried.text(None, function)
     if counts and not tried.cached:
@@ -193,6 +197,8 @@ class _Tried:
         try:
             found = self.once(text, inf if known is None else known.cost)
         except _Dearer:
+            if known is not None and name is None:
+                known.in_loops = True
             return
         except Refused as why:
             if any(d.code.startswith("X") for d in why.diagnostics):

@@ -1,7 +1,8 @@
 """Upstream's program as a start and as a fallback of the choice.
 
 Where it is cheaper than what the rules give, or the rules give nothing, it is lowered again as a 2-D program of its own: the default never
-costs more than a legal upstream lowering, and compiles what upstream compiles rightly.
+costs more than a legal upstream lowering, and compiles what upstream compiles rightly. Where pages in loops are proved to be cheaper than
+all ways to write them out, upstream's program, which writes them out, is not made.
 """
 
 from __future__ import annotations
@@ -48,8 +49,8 @@ def lower_from_both(
         if any(d.code.startswith("X") for d in refused.diagnostics):
             raise
         refusal = refused
-    if result is not None and max(page_counts(function), default=0) > MOST_WRITTEN:
-        return FromBoth(result)
+    if result is not None and (result.in_loops or max(page_counts(function), default=0) > MOST_WRITTEN):
+        return FromBoth(result)  # upstream writes all pages out
     start, remarks = _legal(function, target, aliased)
     if start is not None and (result is None or price(start, target, default_trips).cost < result.cost * (1 - 1e-9)):
         with suppress(Refused):

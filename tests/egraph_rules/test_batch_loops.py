@@ -13,6 +13,7 @@ from egraph_rules.batch_loops import roll_batches
 from extract.lower import MOST_WRITTEN, lower
 from extract.price import price
 from extract.target import FREE_CODE, Target, load_target
+from extract.upstream.flatten import flatten
 from pypto_ir.diagnostics import Diagnostic, Place, Refused
 from pypto_ir.dtypes import DType
 from pypto_ir.expr import Binary, Const, Var
@@ -169,6 +170,24 @@ def test_batches_are_loops_where_that_is_cheaper(pages: int, ways: dict[str, Any
         rolled = loops(result.function) > loops(before)
         assert rolled == (texts[1] < texts[0])
         assert rolled == (texts[0] > _written_out(before, replace(TARGET, code=FREE_CODE)))
+
+
+@pytest.mark.parametrize(
+    "ways",
+    [{}, {"moved": True}, {"moved": True, "scaled": True}, {"page": (8, 24)}]
+    + [{"loop": True, **more} for more in ({}, {"began": True}, {"twice": True}, {"dtype": DType.INT8, "page": (32, 16)})],
+)
+def test_where_loops_are_proved_cheaper_upstreams_program_is_dearer(ways: dict[str, Any]) -> None:
+    """So that it need not be made there: all of its pages are written out."""
+    found = []
+    for pages in (2, 43, 64):
+        before = products((pages,), (pages,), (pages,), **ways)
+        result = lower(before, TARGET)
+        assert result.in_loops == (result.price.instructions < pages)
+        if result.in_loops:
+            assert price(flatten(before, TARGET).function, TARGET).cost > result.cost
+        found.append(result.in_loops)
+    assert found[0] is False and found[-1] is True
 
 
 def _written_out(function: Function, target: Target) -> float:
