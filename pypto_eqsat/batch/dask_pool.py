@@ -10,7 +10,10 @@ gets; a program whose workers die again and again is given up and said so.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from asyncio import run_coroutine_threadsafe
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import CancelledError
+from functools import partial
 from importlib import import_module
 from time import monotonic
 from typing import Any
@@ -28,6 +31,8 @@ declare(
 
 #: seconds to reach a scheduler, and to wait for workers where it has none
 CONNECT, WORKERS = 10.0, 30.0
+#: seconds to wait for an outcome before a look at whether the cluster is still there
+MOMENT = 1.0
 #: programs that are on their way for each thread of the cluster: one at work, one waiting there
 AHEAD = 2
 
@@ -44,7 +49,7 @@ class DaskPool:
             raise UsageFault("U103", f"--scheduler needs the package {fault.name or 'distributed'}", None, help) from None
         try:
             self.client = self.distributed.Client(address, timeout=connect, set_as_default=False)
-        except (OSError, ValueError, TypeError) as fault:
+        except (OSError, ValueError, TypeError, AssertionError) as fault:  # the last where its thread does not start in time
             raise _unreachable(address, f"no scheduler answered within {connect:g} s ({_line(fault)})") from None
         self.address, self.patience = address, workers
 
@@ -69,20 +74,20 @@ class DaskPool:
     def _ahead(self, jobs: Iterator[Job], most: int) -> Iterator[tuple[Job, Outcome]]:
         """Every job with its outcome, at most so many of them on their way at any time."""
         waiting: dict[Any, Job] = {}
-        done = self.distributed.as_completed(loop=self.client.loop)
         while True:
             while len(waiting) < most and (job := next(jobs, None)) is not None:
-                future = self.client.submit(perform, job, pure=False)
-                waiting[future] = job
-                done.add(future)
+                waiting[self.client.submit(perform, job, pure=False)] = job
             if not waiting:
                 return
-            try:
-                future = next(done)
-            except StopIteration:
-                raise _unreachable(self.address, "the scheduler was lost") from None
-            job = waiting.pop(future)
-            yield job, self._outcome(job, future)
+            for future in self._watched(partial(self._done, waiting)):
+                job = waiting.pop(future)
+                yield job, self._outcome(job, future)
+
+    def _done(self, waiting: Iterable[Any]) -> list[Any]:
+        """Those of the futures that are done. Raises `TimeoutError` where in a moment none is."""
+        with self.client.as_current():
+            done = self.distributed.wait(list(waiting), timeout=MOMENT, return_when="FIRST_COMPLETED").done
+        return [future for future in waiting if future in done]
 
     def _threads(self) -> int:
         """Threads of the cluster, of which there has to be one before long."""
@@ -92,29 +97,46 @@ class DaskPool:
         except (TimeoutError, OSError) as fault:
             raise _unreachable(self.address, f"no worker came within {self.patience:g} s ({_line(fault)})") from None
 
-    def _result(self, future: Any) -> Any:
-        """The result of a future that was done, which is computed again where the worker that held it died since."""
-        lost = None
+    def _watched(self, ask: Callable[[], Any]) -> Any:
+        """What `ask` gives, which is asked again whenever it raises `TimeoutError`, as long as there is a cluster that may answer. Raises
+        `UsageFault` (U102) where the scheduler is lost, or its last worker."""
+        missed: float | None = None
         while True:
             try:
-                return future.result(timeout=1)
+                return ask()
             except TimeoutError:
-                if self.client.status == "running":
-                    lost = None
+                missing, patience = self._missing()
+                if missing is None:
+                    missed = None
                     continue
-                lost = lost or monotonic() + CONNECT
-                if monotonic() > lost:
-                    raise
+                missed = missed or monotonic()
+                if monotonic() - missed > patience:
+                    raise _unreachable(self.address, missing) from None
+            except (CancelledError, OSError) as fault:
+                raise _unreachable(self.address, f"the scheduler was lost ({_line(fault)})") from None
+
+    def _missing(self) -> tuple[str | None, float]:
+        """What the cluster lacks to go on, if anything, and the seconds that it has to come back."""
+        try:
+            workers = self.client.status == "running" and self.client.nthreads()
+        except (TimeoutError, OSError):
+            workers = False
+        if workers is False:
+            return "the scheduler was lost", CONNECT
+        return (None if workers else f"no worker is left, and none came within {self.patience:g} s"), self.patience
 
     def _outcome(self, job: Job, future: Any) -> Outcome:
         try:
-            outcome: Outcome = self._result(future)
+            # asked once and not given up: a worker that held a result may have died since, and it takes a while until that is found out and
+            # the result is computed again
+            asked = run_coroutine_threadsafe(self.client.gather(future, asynchronous=True), self.client.loop.asyncio_loop)
+            outcome: Outcome = self._watched(partial(asked.result, MOMENT))
         except self.distributed.KilledWorker as fault:
             help = "look at the log of the workers, mostly for memory; run this program by itself"
             message = f"the workers of the cluster that worked on this program died: {_line(fault)}"
             return Outcome(DIED, None, (Diagnostic("U101", message, Place(job.name), help),))
-        except (self.distributed.client.FutureCancelledError, TimeoutError, OSError) as fault:
-            raise _unreachable(self.address, f"the scheduler was lost ({_line(fault)})") from None
+        except UsageFault:
+            raise
         except Exception as fault:  # what a worker cannot even load, such as another version of this package
             return Outcome(FAULT, None, (_other_version(job, _line(fault)),))
         if outcome.engine != engine_digest():

@@ -8,10 +8,12 @@ are started anew (spawn), because an e-graph must not be forked, and end by them
 from __future__ import annotations
 
 import contextlib
+import os
 import signal
 from collections.abc import Iterator
-from multiprocessing import get_context
+from multiprocessing import get_context, parent_process
 from multiprocessing.connection import Connection, wait
+from threading import Thread
 from typing import Any
 
 from pypto_eqsat.batch.job import DIED, Job, Outcome, perform
@@ -114,11 +116,19 @@ class _Worker:
 
 def serve(connection: Connection[Any, Any]) -> None:
     """The work of a process: jobs from the pipe, outcomes into it, until the other end is gone. An interrupt from the keyboard reaches
-    every process of a terminal; what ends the work then is the process that gave it."""
+    every process of a terminal; what ends the work then is the process that gave it, by its end if it cannot otherwise."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    Thread(target=_end_with, args=(parent_process(),), daemon=True).start()
     with contextlib.suppress(EOFError, OSError):
         while True:
             connection.send(perform(connection.recv()))
+
+
+def _end_with(parent: Any) -> None:
+    """End this process in the midst of its work when the one that started it is gone: nobody takes what comes of it."""
+    if parent is not None:
+        parent.join()
+        os._exit(1)
 
 
 def _died(job: Job, code: int | None) -> Outcome:

@@ -188,8 +188,10 @@ def test_a_killed_run_loses_nothing_that_was_finished(folder: Path, tmp_path: Pa
     while len(contents(out)) < 3 and time.monotonic() < deadline:
         time.sleep(0.05)
     time.sleep(0.3)
+    children = _children(run.pid)
     run.kill()
     run.wait()
+    _gone(children)  # nobody takes what they are at work on
     assert run.stderr is not None
     run.stderr.close()
     (folder / "zz_long.json").unlink()
@@ -214,8 +216,13 @@ def test_an_interrupted_run_says_how_to_go_on(number: signal.Signals, tmp_path: 
     run.send_signal(number)
     _, said = run.communicate(timeout=60)
     assert run.returncode == 130 and "note[U105]: interrupted: 0 of 1 programs are finished" in said and "Traceback" not in said
-    gone = time.monotonic() + 30
-    while any(_alive(child) for child in children) and time.monotonic() < gone:
+    _gone(children)
+
+
+def _gone(children: list[int]) -> None:
+    """There were children of a process, and they end before long."""
+    deadline = time.monotonic() + 30
+    while any(_alive(child) for child in children) and time.monotonic() < deadline:
         time.sleep(0.1)
     assert children and not any(_alive(child) for child in children)
 

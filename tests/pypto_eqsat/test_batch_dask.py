@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import gc
 import os
 import signal
 import subprocess
@@ -34,10 +35,12 @@ def started(**options: Any) -> Any:
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[Any]:
-    """Two worker processes, which give a program up when it killed two."""
+    """Two worker processes, which give a program up when it killed two. They come back however long that takes: by default, a cluster on
+    one machine takes those that are not there 15 seconds after they died for lost."""
     import dask
 
-    with dask.config.set({"distributed.scheduler.allowed-failures": 1}), started(processes=True) as result:
+    settings = {"distributed.scheduler.allowed-failures": 1, "distributed.deploy.lost-worker-timeout": "1 hour"}
+    with dask.config.set(settings), started(processes=True) as result:
         yield result
 
 
@@ -133,6 +136,8 @@ def test_nobody_at_the_address_is_said(tmp_path: Path, capsys: pytest.CaptureFix
         with pytest.raises(UsageFault) as caught:
             DaskPool(address)
         assert caught.value.diagnostic.code == "U102"
+        del caught
+        gc.collect()  # a client that came to nothing closes when it is collected; in the thread of the next one, it would wait for itself
     (tmp_path / "add.json").write_bytes(ADD)
     assert main(["optimize", str(tmp_path), "-o", str(tmp_path / "o"), "--scheduler", "tcp://127.0.0.1:9"]) == 2
     said = capsys.readouterr().err
@@ -143,6 +148,19 @@ def test_a_cluster_without_workers_is_said() -> None:
     empty = distributed.LocalCluster(n_workers=0, dashboard_address=":0", processes=False, silence_logs=50)
     with empty, DaskPool(empty.scheduler_address, workers=0.3) as pool, pytest.raises(UsageFault, match="no worker came"):
         list(pool.run(iter([Job("a.json", ADD, QUICK)])))
+
+
+def test_a_cluster_that_loses_its_last_worker_stops_the_run() -> None:
+    jobs = iter([Job(f"{i}.json", ADD, QUICK) for i in range(1000)])
+    with (
+        started(processes=False) as shrinking,
+        DaskPool(shrinking.scheduler_address, workers=0.3) as pool,
+        pytest.raises(UsageFault, match=r"no worker is left, and none came within 0\.3 s") as caught,
+    ):
+        for number, _ in enumerate(pool.run(jobs)):
+            if number == 1:
+                shrinking.scale(0)
+    assert caught.value.diagnostic.code == "U102"
 
 
 def test_a_missing_extra_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
