@@ -12,7 +12,7 @@ from extract.exact import realized, solve
 from extract.parts import parts, rest
 from extract.plan import greedy_choices
 from extract.problem import Problem
-from extract.search import search
+from extract.ranking import Rankings
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,21 +34,22 @@ def decide(
     bound: float,
     limits: ChoiceLimits,
     known: Sequence[list[int]] = (),
+    rankings: Rankings | None = None,
 ) -> Decision:
     """The cheapest choice that can be found in time; `choices` are greedy ones to start from, `known` are candidates of others, `bound`
-    is a lower bound that is known."""
+    is a lower bound that is known. `rankings` remember, from one choice to the next, what could be chosen instead."""
     start, cost = _start(problem, choices, known)
     if cost < inf and cost - bound <= 1e-9 * max(1.0, cost):
         return Decision(start, cost, min(bound, cost), "optimal", cost)
     pieces = parts(problem)
     if len(pieces) == 1:
-        return _decide_part(problem, start, cost, bound, limits)
+        return _decide_part(problem, start, cost, bound, limits, rankings)
     chosen: list[int] = []
     least, limit = rest(problem, pieces), None
     for piece in pieces:
         members = {i for group in piece.by_class.values() for i in group}
         own = [i for i in start if i in members]
-        found = _decide_part(piece, own, piece.cost(own) if own or not piece.roots else inf, 0.0, limits)
+        found = _decide_part(piece, own, piece.cost(own) if own or not piece.roots else inf, 0.0, limits, rankings)
         if found.cost == inf:
             proof = found.proof if found.proof == "infeasible" else "bounded"
             return Decision(start, cost, min(bound, cost), proof, cost, found.limit)
@@ -61,10 +62,12 @@ def decide(
     return Decision(chosen, total, total if optimal else least, "optimal" if optimal else "bounded", cost, None if optimal else limit)
 
 
-def _decide_part(problem: Problem, start: list[int], cost: float, bound: float, limits: ChoiceLimits) -> Decision:
+def _decide_part(
+    problem: Problem, start: list[int], cost: float, bound: float, limits: ChoiceLimits, rankings: Rankings | None
+) -> Decision:
     """Branch and bound, then the solver, on a problem that hangs together."""
     first, limit = cost, None
-    found = search(problem, start, cost, limits.nodes)
+    found = (rankings or Rankings()).best(problem, start, cost, limits.nodes)
     limits.charge(NODE * found.nodes)
     start, cost = found.chosen, found.cost
     if found.complete:

@@ -17,6 +17,7 @@ from extract.exact import realized
 from extract.plan import greedy_choices
 from extract.price import Price
 from extract.problem import Problem
+from extract.ranking import Rankings
 from extract.repair import linear
 from extract.verdict import Judge, Verdict
 from pypto_ir.diagnostics import Diagnostic, Place, Refused, declare
@@ -81,6 +82,7 @@ class _Run:
         self.last: Verdict | None = None
         self.known: set[tuple[int, ...]] = set()
         self.sure = True
+        self.rankings = Rankings()
 
     def note(self, verdict: Verdict) -> None:
         """Take a program that fits if it is the cheapest so far, keep one that does not if it is nearest."""
@@ -120,7 +122,7 @@ class _Run:
                 self.limit = self.limits.reached
                 return
             known = [self.best.chosen] if self.best is not None and self.best.chosen else []
-            found = decide(self.question, choices, self.bound if self.sure else 0.0, self.limits, known)
+            found = decide(self.question, choices, self.bound if self.sure else 0.0, self.limits, known, self.rankings)
             self.judge.clock.lap("prove")
             self.limit = found.limit
             if found.proof == "infeasible":

@@ -38,6 +38,16 @@ def search(problem: Problem, chosen: list[int], cost: float, nodes: int = NODES)
     return replace(run.best, nodes=nodes - run.nodes)
 
 
+def listed(problem: Problem, limit: float, nodes: int) -> tuple[list[tuple[float, list[int]]] | None, int]:
+    """All choices that cost less than `limit` with their costs, in the order in which the search comes to them, and how many partial
+    choices were looked at; None where `nodes` are too few for it."""
+    if sum(map(len, problem.by_class.values())) > CANDIDATES:
+        return None, 0
+    run = _Search(problem, Found([], limit, True), nodes, all=[])
+    run.start()
+    return (run.all if run.best.complete else None), nodes - run.nodes
+
+
 #: busy cycles of each pipe and instructions, as `Cycles.values`
 _Load = tuple[float, ...]
 
@@ -49,6 +59,8 @@ class _Search:
     problem: Problem
     best: Found
     nodes: int
+    #: where all choices cheaper than the best known are asked for, not the cheapest: those found so far
+    all: list[tuple[float, list[int]]] | None = None
     taken: dict[int, None] = field(default_factory=dict)
     made: dict[int, int] = field(default_factory=dict)
     places: set[tuple[int, int]] = field(default_factory=set)
@@ -175,5 +187,8 @@ class _Search:
     def finish(self) -> None:
         chosen = list(self.taken)
         cost = self.problem.cost(chosen)
-        if cost < self.best.cost - 1e-9 and len(realized(self.problem, chosen)) == len(chosen):
+        if self.all is not None:
+            if cost < self.best.cost - 1e-9:
+                self.all.append((cost, chosen))
+        elif cost < self.best.cost - 1e-9 and len(realized(self.problem, chosen)) == len(chosen):
             self.best.chosen, self.best.cost = chosen, cost

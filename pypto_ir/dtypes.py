@@ -8,6 +8,16 @@ from __future__ import annotations
 
 from enum import Enum
 
+#: bits of an element, by its printed name
+_BITS = {
+    "BOOL": 1,
+    "INT4": 4, "INT8": 8, "INT16": 16, "INT32": 32, "INT64": 64,
+    "UINT4": 4, "UINT8": 8, "UINT16": 16, "UINT32": 32, "UINT64": 64,
+    "INDEX": 64, "TASK_ID": 64,
+    "FP4": 4, "HF4": 4, "HF8": 8,
+    "FP8E4M3FN": 8, "FP8E5M2": 8, "FP8E8M0": 8, "FP16": 16, "BF16": 16, "FP32": 32,
+}  # fmt: skip
+
 
 class DType(Enum):
     """An element type; the value is its printed name."""
@@ -41,31 +51,14 @@ class DType(Enum):
         self.is_unsigned = printed.startswith("UINT")
         self.is_int = self.is_signed or self.is_unsigned
         self.is_float = printed.startswith(("FP", "HF", "BF"))
+        #: width in bits; BOOL is 1 although a cell takes a byte
+        self.bits = _BITS[printed]
+        #: bytes of one element, `ceil(bits / 8)`
+        self.bytes = (self.bits + 7) // 8
+        #: INT64, UINT64 and INDEX: the types that take part in addressing without a cast
+        self.is_index_like = printed in ("INT64", "UINT64", "INDEX")
 
-    @property
-    def bits(self) -> int:
-        """Width in bits; BOOL is 1 although a cell takes a byte."""
-        return _BITS[self]
-
-    @property
-    def bytes(self) -> int:
-        """Bytes of one element, `ceil(bits / 8)`."""
-        return (self.bits + 7) // 8
-
-    @property
-    def is_index_like(self) -> bool:
-        """INT64, UINT64 and INDEX: the types that take part in addressing without a cast."""
-        return self in (DType.INT64, DType.UINT64, DType.INDEX)
-
-
-_BITS = {
-    DType.BOOL: 1,
-    DType.INT4: 4, DType.INT8: 8, DType.INT16: 16, DType.INT32: 32, DType.INT64: 64,
-    DType.UINT4: 4, DType.UINT8: 8, DType.UINT16: 16, DType.UINT32: 32, DType.UINT64: 64,
-    DType.INDEX: 64, DType.TASK_ID: 64,
-    DType.FP4: 4, DType.HF4: 4, DType.HF8: 8,
-    DType.FP8E4M3FN: 8, DType.FP8E5M2: 8, DType.FP8E8M0: 8, DType.FP16: 16, DType.BF16: 16, DType.FP32: 32,
-}  # fmt: skip
+    __hash__ = object.__hash__  # there is one object of each; hashing its name takes four times as long
 
 
 def promote(a: DType, b: DType) -> DType:

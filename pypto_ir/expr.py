@@ -6,7 +6,7 @@ name is defined once in a function; a variable carries its type for convenience 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -166,12 +166,18 @@ def substitute(e: Expr, by: Mapping[str, Expr]) -> Expr:
     return transform(e, lambda v: by.get(v.name, v)) if by else e
 
 
-def variables(e: Expr) -> Iterator[Var]:
+def variables(e: Expr) -> Sequence[Var]:
     """Every variable use in `e`, left to right, repeats included."""
-    stack = [e]
+    if isinstance(e, Var):
+        return (e,)
+    if isinstance(e, Const):
+        return ()
+    found: list[Var] = []
+    stack: list[Expr] = [e]
     while stack:
         node = stack.pop()
         if isinstance(node, Var):
-            yield node
-        else:
+            found.append(node)
+        elif not isinstance(node, Const):
             stack.extend(reversed(children(node)))
+    return found

@@ -14,7 +14,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from pypto_ir.dtypes import DType, promote_scalar
-from pypto_ir.expr import Binary, Cast, Const, Expr, Unary, children, dtype_of, rebuild
+from pypto_ir.expr import Binary, Cast, Const, Expr, Unary, Var, children, dtype_of, rebuild
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +35,8 @@ def linear(e: Expr) -> Linear:
     match e:
         case Const(value=v, dtype=d) if d.is_int:
             return Linear(int(v), (), d)
+        case Var():
+            return Linear(0, ((e, 1),), dtype_of(e) or DType.INDEX)
         case Unary(op="neg", operand=a) if (x := linear(a)).dtype.is_int:
             return _form(0, ((-1, x),), x.dtype)
         case Binary(op="add" | "sub" | "mul" as op, left=a, right=b):
@@ -55,6 +57,8 @@ def _as_operand(form: Linear, dtype: DType) -> Linear | None:
     value and by its bits."""
     if not dtype.is_int or not form.dtype.is_int:
         return None
+    if form.dtype is dtype:
+        return form
     least = 0 if dtype.is_unsigned else -1 << dtype.bits - 1
     if form.is_constant and least <= form.constant < 1 << min(dtype.bits, form.dtype.bits) - 1:
         return Linear(form.constant, (), dtype)

@@ -31,6 +31,8 @@ class Memory(Enum):
     LEFT_SCALE = "LeftScale"
     RIGHT_SCALE = "RightScale"
 
+    __hash__ = object.__hash__  # as of `DType`
+
 
 class Layout(Enum):
     """Layout of a tensor in global memory."""

@@ -20,6 +20,7 @@ from egraph_rules.buffers import aliased_params
 from extract import choice as choosing
 from extract import decide as deciding
 from extract import exact as solving
+from extract import ranking
 from extract.decide import decide
 from extract.effort import ChoiceLimits
 from extract.exact import circles, realized, solve
@@ -251,7 +252,7 @@ def test_solver_without_time_proves_nothing_that_is_not_so() -> None:
 def test_decision_without_time_keeps_the_greedy_choice_and_calls_it_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     question = asked(circular())
     assert question is not None
-    monkeypatch.setattr(deciding, "search", lambda problem, chosen, cost, nodes: Found(chosen, cost, False))
+    monkeypatch.setattr(ranking, "search", lambda problem, chosen, cost, nodes: Found(chosen, cost, False))
     monkeypatch.setattr(deciding, "solve", lambda problem, limits, start: None)
     decision = decide(question.problem, question.choices, 1.0, ChoiceLimits(0.0))
     assert (decision.proof, decision.bound, decision.cost) == ("bounded", 1.0, decision.greedy_cost)
