@@ -11,7 +11,8 @@ accumulator.narrowed: where x is valid in v rows of 64, the columns of blocks th
 Who takes the accumulator for 64 rows reads every column of blocks but the first at another place (`spec/flatten.md` 11). The two columns
 above compute the same where every product of the accumulator has v rows, it begins as a create, and v is known before its first use:
 rows from v on are never defined then, and nobody may miss them. A product of 64 rows before the others would define them; a v that is
-computed inside the loop has no name where the accumulator begins. Products onto such accumulators are written a column of blocks at a time
+another one in every trip has no name where the accumulator begins (one that is the same in all of them is computed in front of the loop:
+`invariants`). Products onto such accumulators are written a column of blocks at a time
 (`column_blocks`), which has no pitch; where they cannot be, V304 says why.
 """
 
@@ -22,6 +23,7 @@ from dataclasses import dataclass, replace
 
 from egraph_rules.chains import Chains, chains, in_acc
 from egraph_rules.column_blocks import by_column_blocks, unblocked
+from egraph_rules.invariants import hoisted
 from pypto_ir.diagnostics import Severity
 from pypto_ir.expr import Expr, MakeTuple, Var, const_int, index, variables
 from pypto_ir.linear import provably_equal
@@ -45,9 +47,15 @@ def narrow_accumulators(function: Function) -> Function:
     narrow = {p.target.name: p for p in _products(function) if p.narrow and _wide(p.target)}
     found = chains(function) if narrow else Chains()
     for chain in dict.fromkeys(map(found.of, narrow)):
-        try:
-            function = _Narrowing(function, found, chain).function(function)
-        except (Declined, OpError):
+        extents = {v.name for name, p in narrow.items() if found.of(name) == chain for e in (p.rows, p.columns) for v in variables(e)}
+        early = hoisted(function, extents)
+        for text in (function,) if early is function else (function, early):
+            try:
+                function = _Narrowing(text, found, chain).function(text)
+                break
+            except (Declined, OpError):
+                continue
+        else:
             function = _by_blocks(function, [p for name, p in narrow.items() if found.of(name) == chain])
     return function
 

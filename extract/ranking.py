@@ -10,7 +10,7 @@ means to look at the top of the list, instead of a search from the beginning.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from heapq import heapify, heappop, heapreplace
 from math import inf
 
@@ -72,20 +72,26 @@ class Ranking:
 
 @dataclass(slots=True)
 class Rankings:
-    """The rankings of the parts of one problem, by their candidates; None for a part that has too many choices. `unfinished` are the parts
-    of which no search came to an end."""
+    """The rankings of the parts of one problem, by their candidates; None for a part that has too many choices. `settled` are the best
+    choices of parts of which nothing was learned, `unfinished` the parts of which no search came to an end."""
 
     parts: dict[frozenset[int], Ranking | None] = field(default_factory=dict)
+    settled: dict[frozenset[int], Found] = field(default_factory=dict)
     unfinished: set[frozenset[int]] = field(default_factory=set)
 
     def best(self, problem: Problem, chosen: list[int], cost: float, nodes: int) -> Found:
         """The cheapest choice of a part that can be found without a solver, where `chosen` is one that is known; `nodes` as in `search`. A
         part that is too large for a search is searched once."""
-        found, key = self.cheapest(problem, chosen, cost, nodes), _key(problem)
+        key, learned = _key(problem), bool(problem.conditions.cuts or problem.conditions.rows)
+        if not learned and key in self.settled:
+            return self.settled[key]
+        found = self.cheapest(problem, chosen, cost, nodes)
         if found is None:
             found = Found(chosen, cost, False) if key in self.unfinished else search(problem, chosen, cost, nodes)
             if not found.complete:
                 self.unfinished.add(key)
+            elif not learned:
+                self.settled[key] = replace(found, nodes=0)
         return found
 
     def cheapest(self, problem: Problem, chosen: list[int], cost: float, nodes: int) -> Found | None:

@@ -16,10 +16,11 @@ def split_k(
     memory: str = "Acc",
     alias: bool = False,
     again: bool = False,
-    inside: bool = False,
+    inside: str | None = None,
     read: bool = False,
 ) -> Program:
-    """A K loop over products of `valid` rows: the first step multiplies, every other one adds; what a step gives is `read` too."""
+    """A K loop over products of `valid` rows: the first step multiplies, every other one adds; what a step gives is `read` too. With
+    `inside` the rows are computed so in every step."""
     rows, cols = shape[-2:]
     lead = shape[:-2]
     batched = "batch_" if lead else ""
@@ -29,7 +30,7 @@ def split_k(
 
     def step(i: int, acc: str, result: str) -> list[Json]:
         return [
-            *([{"let": f"w{i}" if i else "w", "expr": "v + 0 * k"}] if inside else []),
+            *([{"let": f"w{i}" if i else "w", "expr": inside}] if inside else []),
             load(f"a{i}", "x", [*zeros, 0, "k"], [*lead, rows, 64], region, memory="Mat"),
             load(f"b{i}", "y", [*zeros, "k", 0], [*lead, 64, cols], memory="Mat"),
             {

@@ -130,3 +130,11 @@ def test_a_part_that_no_search_comes_to_the_end_of_is_searched_once(monkeypatch:
     assert not first.complete and first.nodes == 2
     monkeypatch.setattr(ranked, "search", None)  # would fail if it were asked
     assert rankings.best(problem, [], inf, 2).nodes == 0
+
+
+def test_a_part_of_which_nothing_is_learned_is_searched_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    problem, rankings = chain(2), Rankings()
+    first = rankings.best(problem, [], inf, UNLIMITED)
+    monkeypatch.setattr(ranked, "search", None)  # would fail if it were asked
+    again = rankings.best(problem, _dearest(problem), problem.cost(_dearest(problem)), UNLIMITED)
+    assert (again.chosen, again.cost, again.complete, again.nodes) == (first.chosen, first.cost, True, 0)

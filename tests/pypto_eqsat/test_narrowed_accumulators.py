@@ -17,7 +17,7 @@ from pypto_eqsat.driver import optimize
 from pypto_ir.diagnostics import Refused, Severity
 from pypto_ir.interp.compare import equivalent
 from pypto_ir.json_writer import write_program
-from pypto_ir.stmt import Program
+from pypto_ir.stmt import For, Program, definitions, walk
 from pypto_ir.text import expr_text
 from pypto_ir.types import Compact, Memory
 from pypto_ir.verify import accumulators, verify_program
@@ -120,7 +120,14 @@ def assert_by_blocks(before: Program) -> None:
 
 
 def test_rows_that_are_computed_inside_the_loop_have_no_name_before_it() -> None:
-    assert_by_blocks(split_k([64, 256], inside=True))
+    assert_by_blocks(split_k([64, 256], inside="v + 0 * k"))
+
+
+def test_rows_that_are_the_same_in_every_step_are_computed_before_the_loop() -> None:
+    after = lowered(split_k([64, 256], inside="min(v, 40)"))
+    assert [expr_text(e) for e in carried(after)[0].valid] == ["w", "256"] and ops(after).count("set_validshape") == 1
+    (turn,) = [s for s in walk(main(after).body) if isinstance(s, For)]
+    assert "w" not in {v.name for s in turn.body for v in definitions(s)}
 
 
 def test_products_of_equal_rows_are_narrowed_in_a_straight_line() -> None:

@@ -77,6 +77,6 @@ def test_carry_in_vec_is_left_alone() -> None:
 
 def test_extent_that_is_computed_inside_the_loop_is_declined_and_refused() -> None:
     with pytest.raises(Refused) as caught:
-        optimize(split_k([64, 256], inside=True), policy="upstream")
+        optimize(split_k([64, 256], inside="v + 0 * k"), policy="upstream")
     assert "V304" in {d.code for d in caught.value.diagnostics}
     assert "w rows" in str(caught.value)
