@@ -226,6 +226,12 @@ def test_every_result_of_a_branch_is_followed() -> None:
     assert codes(after(arms([give("p", "q")], [give("p", "q")], "a", "b"), window("w", "a", 32))) == set()
 
 
+def test_a_branch_without_another_arm_is_followed() -> None:
+    stored = {"if": "n > 0", "then": [bare("tile.store", "p", [0, 0], "out")]}
+    assert codes(after(stored, stored="p")) == set()
+    assert codes(after({"if": "n > 0", "then": [window("w", "q", 32)]})) == {"V304"}
+
+
 def test_a_window_is_not_handed_to_a_function_that_gives_something_either() -> None:
     small = {**ACC, "tile": [32, 32]}
     same = function("same", [tile("x", 32, 32, memory="Acc")], [ret("x")], returns=[small])
