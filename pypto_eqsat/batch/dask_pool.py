@@ -24,7 +24,7 @@ from pypto_eqsat.files import UsageFault
 from pypto_ir.diagnostics import Diagnostic, Place, declare
 
 declare(
-    U102="the scheduler of a cluster cannot be reached any more, or never could",
+    U102="a cluster cannot be reached, or lost its scheduler or its last worker",
     U103="a package that an option needs is not installed",
     U104="a worker of a cluster runs another version",
 )
