@@ -84,13 +84,17 @@ def _split(loop: For | While, body: Block, wanted: frozenset[str]) -> tuple[list
     unchanged = not written(loop, Buffers())
     runs = isinstance(loop, For) and _runs(loop) and not any(isinstance(s, Break | Continue | Return) for s in walk(body))
     early: list[Stmt] = []
+    stay: list[Stmt] = []
     for s in body:
-        if isinstance(s, Assign) and len(s.targets) == 1 and s.target.name in wanted and inside.isdisjoint(v.name for v in uses(s)):
-            value = s.value
-            if _total(value) if isinstance(value, Expr) else unchanged and _known(value, runs):
-                early.append(s)
-                inside.discard(s.target.name)
-    return early, tuple(s for s in body if s not in early) if early else body
+        match s:
+            case Assign(targets=(Var(name=name),), value=value) if name in wanted and inside.isdisjoint(v.name for v in uses(s)):
+                moves = _total(value) if isinstance(value, Expr) else unchanged and _known(value, runs)
+            case _:
+                moves = False
+        if moves:
+            inside.difference_update(v.name for v in definitions(s))
+        (early if moves else stay).append(s)
+    return early, tuple(stay) if early else body
 
 
 def _total(e: Expr) -> bool:
