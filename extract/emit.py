@@ -50,7 +50,7 @@ __all__ = ["NotAvailable", "emit"]
 
 
 def emit(graph: Graph, choice: Choice, plan: Plan, origins: dict[str, int] | None = None) -> Function:
-    """The function that a plan stands for; `origins` is filled with the class that every emitted tile was written for. Raises
+    """The function that a plan stands for; `origins` is filled with the class that every emitted tile, or result of a store, was written for. Raises
     `NotAvailable` where no option of a class can be emitted at its place."""
     emitter = _Emitter(graph, choice, plan)
     if origins is not None:
@@ -268,9 +268,11 @@ class _Emitter:
                     step = Var(at.names.derived(s.target.name, str(page)), s.target.type)
                     at.put(Assign((step,), stored, s.loc))
                     at.bind(step)
+                    at.origins[step.name] = write[0]
                     target = step
         if isinstance(s, Assign):
             at.bind(s.target)
+            at.origins[s.target.name] = write[0]
 
     def band(self, instance: Instance, box: RowBox) -> Var:
         """The rows of a tile that fill a box of the target."""

@@ -30,13 +30,17 @@ from pypto_ir.expr import Var
 from pypto_ir.stmt import Assign, Block, Call, For, Function, If, Scope, While, definitions, walk
 from pypto_ir.verify.linearity import violations
 
+#: cycles that are no difference between sums of floats
+LEAST = 1e-6
+
 declare(X002="a chosen value cannot be emitted where it is needed")
 
 
 @dataclass(slots=True)
 class Verdict:
     """A choice as a program; `faults` say why it is none where `allocation` is None, or does not fit. `origins` gives the class that
-    a tile was written for, `surplus` what the program costs beside the choice: by region, and by the class or tile that it is for."""
+    a tile was written for, `surplus` what the program costs beside the choice: by region, and by the class or tile that it is for,
+    None where that is not known."""
 
     chosen: list[int]
     function: Function | None = None
@@ -44,7 +48,7 @@ class Verdict:
     allocation: Allocation | None = None
     faults: list[Diagnostic] = field(default_factory=list)
     origins: dict[str, int] = field(default_factory=dict)
-    surplus: list[tuple[int, str | int, Cycles]] = field(default_factory=list)
+    surplus: list[tuple[int, str | int | None, Cycles]] = field(default_factory=list)
     blamed: tuple[str, ...] | None = None
 
     @property
@@ -97,8 +101,9 @@ class Judge:
                 verdict.faults, verdict.blamed = problems, _blamed(made)
                 return verdict
         self.clock.lap("emit")
-        verdict.surplus = self._surplus(verdict, written, made)
         its_price = price(made, self.target, self.default_trips)
+        verdict.surplus = self._surplus(verdict, written, made)
+        verdict.surplus += self._unexplained(verdict, its_price)
         self.clock.lap("price")
         return self.placed(verdict, made, its_price)
 
@@ -110,12 +115,12 @@ class Judge:
         self.clock.lap("allocate")
         return verdict
 
-    def _surplus(self, verdict: Verdict, before: Function, after: Function) -> list[tuple[int, str | int, Cycles]]:
+    def _surplus(self, verdict: Verdict, before: Function, after: Function) -> list[tuple[int, str | int | None, Cycles]]:
         """What the program costs beside its choice, region by region: the tiles that repair added, and what was made of a class beyond
         the least."""
         known = {v.name for s in walk(before.body) for v in definitions(s)}
         numbers = priced_regions(self.problem.graph, self.problem.regions)
-        copies: list[tuple[int, str | int, Cycles]] = []
+        copies: list[tuple[int, str | int | None, Cycles]] = []
         made: dict[tuple[int, int], Cycles] = {}
         for number, target, call in _calls(after):
             cycles, region = call_cost(call, target.type, self.target).cycles, numbers[number]
@@ -131,6 +136,22 @@ class Judge:
                 made[(k.c, k.region)] = made[(k.c, k.region)] + k.cycles * -1.0
         rest = [(region, c, Cycles(*(max(0.0, v) for v in cycles.values))) for (c, region), cycles in made.items()]
         return [item for item in (*copies, *rest) if item[2] != ZERO]
+
+    def _unexplained(self, verdict: Verdict, its_price: Price) -> list[tuple[int, str | int | None, Cycles]]:
+        """What the program costs beside its choice and beside the surplus that is laid at a door: it is that of the whole choice."""
+        problem = self.problem
+        known = list(problem.loads)
+        for i in verdict.chosen:
+            k = problem.candidates[i]
+            known[k.region] = known[k.region] + k.cycles
+        for region, _, cycles in verdict.surplus:
+            known[region] = known[region] + cycles
+        found: list[tuple[int, str | int | None, Cycles]] = []
+        for number, priced in zip(priced_regions(problem.graph, problem.regions), its_price.regions, strict=True):
+            more = Cycles(*(v if v > LEAST else 0.0 for v in (priced.cycles + known[number] * -1.0).values))
+            if more != ZERO:
+                found.append((number, None, more))
+        return found
 
     # what a verdict says of other choices
 
@@ -165,7 +186,7 @@ class Judge:
         """The surplus by the groups of candidates that it comes from."""
         result: dict[frozenset[int] | None, list[tuple[int, Cycles]]] = {}
         for region, source, cycles in verdict.surplus:
-            result.setdefault(self._groups(verdict, [source]), []).append((region, cycles))
+            result.setdefault(self._groups(verdict, None if source is None else [source]), []).append((region, cycles))
         return result
 
     def _groups(self, verdict: Verdict, names: Sequence[str | int] | None) -> frozenset[int] | None:

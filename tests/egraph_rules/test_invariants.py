@@ -39,9 +39,8 @@ def cut(*scalars: Json, rows: str = "w", trips: list[object] | None = None, befo
 
 def depth(program: Program, name: str) -> int:
     """How many loops a scalar stands in."""
-    return sum(
-        any(isinstance(t, Assign) and t.targets[0].name == name for t in walk(s.body)) for s in walk(main(program).body) if isinstance(s, For)
-    )
+    loops = [s for s in walk(main(program).body) if isinstance(s, For)]
+    return sum(any(isinstance(t, Assign) and t.targets[0].name == name for t in walk(s.body)) for s in loops)
 
 
 def moved(program: Program, *names: str) -> Program:

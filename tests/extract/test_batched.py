@@ -9,6 +9,7 @@ from math import prod
 
 import pytest
 
+from pypto_eqsat.driver import optimize
 from pypto_ir.dtypes import DType
 from pypto_ir.json_writer import write_program
 from pypto_ir.stmt import Assign, Call, For, If, Program, walk
@@ -16,6 +17,7 @@ from pypto_ir.types import Layout, Memory, TensorType, TileType
 from tests.generators import random_batched
 from tests.generators.lowered_products import check_large, check_near, check_products
 from tests.generators.property import accepted
+from tests.helpers import incore, let, load, loop, ops, out, ret, scalar, store, tensor
 
 SHORT, NEAR = 24, 10
 #: programs of large batches: three that upstream lowers legally, two of these loops here, and one that it does not
@@ -109,3 +111,19 @@ def _bytes(t: TileType) -> int:
     shape = t.static_shape
     assert shape is not None
     return prod(shape) * t.dtype.bytes
+
+
+@pytest.mark.parametrize("named", [True, False])
+def test_what_a_store_costs_beside_its_price_is_learned(named: bool) -> None:
+    """Pages of which 107 of 256 columns are valid are drained row by row, which costs more than what the choice thinks."""
+    pages = [
+        load("x", "a", [0, 0], [32, 512], memory="Mat"),
+        load("w", "b", [0, 0, 0], [3, 512, 256], [3, 512, 107], memory="Mat"),
+        let("p", "tile.batch_matmul", "x", "w"),
+    ]
+    drain = store("o", "p", [0, 0, 0], "out") if named else {"op": "tile.store", "args": ["p", [0, 0, 0], "out"]}
+    params = [scalar("n", range=(0, 3)), tensor("a", 32, 512, dtype="BF16"), tensor("b", 3, 512, 256, dtype="BF16"), out("out", 3, 32, 256)]
+    program = incore(params, [loop("i", [0, "n", 1], {}, [*pages, drain]), ret("out")], target="ascend910b")
+    assert not check_products(program, compare=False).refused
+    result = optimize(program, validate=False)
+    assert result.stats["gap"] == 0 and "matmul_acc" in ops(result.program)
