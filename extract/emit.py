@@ -50,8 +50,8 @@ __all__ = ["NotAvailable", "emit"]
 
 
 def emit(graph: Graph, choice: Choice, plan: Plan, origins: dict[str, int] | None = None) -> Function:
-    """The function that a plan stands for; `origins` is filled with the class that every emitted tile, or result of a store, was written for. Raises
-    `NotAvailable` where no option of a class can be emitted at its place."""
+    """The function that a plan stands for; `origins` is filled with the class that every emitted tile, or result of a store, was written
+    for. Raises `NotAvailable` where no option of a class can be emitted at its place."""
     emitter = _Emitter(graph, choice, plan)
     if origins is not None:
         emitter.at.origins = origins
