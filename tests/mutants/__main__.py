@@ -117,11 +117,13 @@ class Trial:
                 log.flush()
 
     def each(self, chosen: list[tuple[Subject, Mutant]]) -> None:
-        """Verdicts until a mutant of every rule, function and number is killed, as far as there is one. Raises `WrongBefore`."""
+        """Verdicts until a mutant of every rule, function and number is killed, as far as there is one; rules that do nothing are tried
+        first. Raises `WrongBefore`."""
         while True:
             bare = set(unnoticed(chosen, self.verdicts))
-            waiting = ((s, m) for s, m in chosen if (m.file, m.where) in bare and m.key not in self.verdicts)
-            nexts = {(m.file, m.where): (s, m) for s, m in reversed(list(waiting))}
+            waiting = [(s, m) for s, m in chosen if (m.file, m.where) in bare and m.key not in self.verdicts]
+            nexts = {(m.file, m.where): (s, m) for s, m in waiting[::-1] if not m.idle}
+            nexts |= {(m.file, m.where): (s, m) for s, m in waiting[::-1] if m.idle}
             if not nexts:
                 return
             self.of(list(nexts.values()))

@@ -37,6 +37,11 @@ class Mutant:
         """A digest of name and text."""
         return sha256(f"{self.name}\n{self.text}".encode()).hexdigest()[:16]
 
+    @property
+    def idle(self) -> bool:
+        """True where a rule does not do what it is for, which is soon noticed if its tests are any good."""
+        return self.name.startswith(f"{self.file} {self.where}: does not")
+
 
 def short(text: str, most: int = 70) -> str:
     """A piece of source on one line."""
