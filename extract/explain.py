@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from egraph_rules import forms
 from egraph_rules.graph import Graph
 from extract.choice import Choice, carriers
+from extract.problem import Problem
 from pypto_ir.diagnostics import Diagnostic, Place, declare
 from pypto_ir.linear import provably_equal
 from pypto_ir.ops.registry import ShapeRule, dims_text, find_op, type_of
@@ -26,6 +27,7 @@ declare(
     L104="an op has no 2-D form of its N-D tiles",
     L105="a tile of rank above 2 comes from outside and cannot be made 2-D",
     L108="a tile in L1 is transposed, which no unit does there",
+    L109="what a statement reads has a 2-D form, but none where it is read",
     L107="a tile in L1 would have to be put together there, and nothing copies from L1 to L1",
 )
 
@@ -38,6 +40,20 @@ def obstacles(graph: Graph, choice: Choice) -> list[Diagnostic]:
     if not found:
         names = ", ".join(n for n in graph.encoded.demanded if not _formed(graph, legal, n)) or "a store"
         found.append(Diagnostic("L104", f"{names} has no 2-D form", Place(function=graph.encoded.function.name)))
+    return found
+
+
+def too_late(asked: Problem) -> list[Diagnostic]:
+    """One diagnostic for each statement that reads what no candidate provides where it stands, in program order."""
+    function, order = asked.graph.encoded.function, asked.regions
+    places = {(d.region, d.position) for d in asked.roots if not asked.servers(d)}
+    found = []
+    for s in walk(function.body) if places else ():
+        if (order.region[id(s)], order.position[id(s)]) in places:
+            names = ", ".join(dict.fromkeys(v.name for v in uses(s) if isinstance(v.type, TileType))) or "what it reads"
+            message = f"{names} has a 2-D form, but none here: it would be loaded from a tensor that was written in between"
+            help = "load the part that is read here before that write, or behind it"
+            found.append(Diagnostic("L109", message, Place(function=function.name, statement=statement_text(s), loc=s.loc), help))
     return found
 
 

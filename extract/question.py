@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from egraph_rules.graph import Graph
 from extract.bound import lower_bound
 from extract.choice import FORMS, Choice, Form, choose
-from extract.explain import obstacles
+from extract.explain import obstacles, too_late
 from extract.problem import Problem, problem
 from extract.target import Target
 from extract.trips import DEFAULT_TRIPS
@@ -28,7 +28,7 @@ class Question:
 
 
 def ask(graph: Graph, target: Target, default_trips: int = DEFAULT_TRIPS) -> Question:
-    """The question of a saturated function. Raises `Refused` where a value has no legal form."""
+    """The question of a saturated function. Raises `Refused` where a value has no legal form, or none where it is read."""
     weights = class_weights(graph, default_trips)
     free = choose(graph, target, weights)
     if free.missing:
@@ -36,4 +36,7 @@ def ask(graph: Graph, target: Target, default_trips: int = DEFAULT_TRIPS) -> Que
     preferred: tuple[Form, ...] = FORMS if graph.encoded.handovers else ()
     choices = [*(c for c in (choose(graph, target, weights, form) for form in preferred) if not c.missing), free]
     asked = problem(graph, free, target, default_trips)
+    late = too_late(asked)
+    if late:
+        raise Refused(late)
     return Question(asked, choices, lower_bound(graph, asked.least, target, asked.held(), default_trips))

@@ -43,7 +43,7 @@ from pypto_ir.stmt import (
     value_exprs,
     walk,
 )
-from pypto_ir.types import INDEX, ScalarType, TileType, TupleType, Type
+from pypto_ir.types import INDEX, ScalarType, TileType, TupleType, Type, same_dims
 from pypto_ir.verify.aliases import Box, Buffers, Ref, Value, Write, covers
 from pypto_ir.verify.loops import exact_work, pattern, small, trip_count
 from pypto_ir.verify.places import StmtPath, place, statement_text
@@ -232,7 +232,7 @@ class _Walk:
         (first,) = op.writes
         base = self.value(call.args[first])
         self.read_all((e for i, e in enumerate(call.args) if i != first), s, at)
-        result = self.put_back(call, base) if op.name == "tile.assemble" else None
+        result = self.put_back(call, base, s, at) if op.name == "tile.assemble" else None
         if result is None:
             self.read(call.args[first], s, at)
             for ref in base:
@@ -272,22 +272,27 @@ class _Walk:
         assert isinstance(t, TileType)
         return box.part(self.offsets(offset), t.static_shape) if t.static_shape is not None else None
 
-    def put_back(self, call: Call, base: Value) -> Value | None:
+    def put_back(self, call: Call, base: Value, s: Stmt, at: StmtPath) -> Value | None:
         """The result of an assemble that puts a written window back where it was taken, or None where it is
-        none.
+        none. Of a window that is valid in part the rest is lost for all who knew it.
         """
-        source = self.value(call.args[1])
+        t, source = type_of(call.args[1]), self.value(call.args[1])
         if len(source) != len(base):
             return None
-        result = []
+        places = []
         for ref, window in zip(base, source, strict=True):
             if ref.buffer != window.buffer or ref.box is None or not (ref.exact and window.exact):
                 return None
-            box = self.window(call.args[2], type_of(call.args[1]), ref.box)
-            if box != window.box:
+            box = self.window(call.args[2], t, ref.box)
+            if box is None or box != window.box:
                 return None
-            missing = tuple(w for w in self.buffers.missed(ref) if not covers(box, w.box))
-            result.append(self.buffers.knows_all(ref, missing))
+            places.append((ref, box, self.buffers.missed(ref)))
+        result = []
+        for ref, box, missed in places:
+            assert isinstance(t, TileType)
+            if not same_dims(t.valid, t.shape) and not any(covers(w.box, box) for w in missed):
+                self.buffers.write(ref, Write(box, at, s))
+            result.append(self.buffers.knows_all(ref, tuple(w for w in missed if not covers(box, w.box))))
         return tuple(result)
 
     def view(self, call: Call, source: Value) -> Value:

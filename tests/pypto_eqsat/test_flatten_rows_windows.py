@@ -13,6 +13,7 @@ from helpers import (
     incore,
     let,
     load,
+    loop,
     lowered,
     out,
     refused_or_equal,
@@ -23,6 +24,8 @@ from helpers import (
     windows,
 )
 
+from pypto_eqsat.driver import optimize
+from pypto_ir.diagnostics import Refused
 from pypto_ir.stmt import Program
 
 
@@ -141,3 +144,46 @@ def test_store_into_a_2d_target_gets_no_window() -> None:
         ],
     )
     assert windows(lowered(before)) == [None]
+
+
+def test_the_tile_keeps_what_a_window_that_is_put_back_lacks() -> None:
+    """The cells that s lacks are not defined in y, but in x they are."""
+    refused_or_equal(
+        incore(
+            [tensor("a", 2, 8, 16), scalar("n", range=(1, 8)), out("out_0", 2, 8, 16), out("out_1", 1, 8, 16)],
+            [
+                load("x", "a", [0, 0, 0], [2, 8, 16]),
+                let("s", "tile.slice", "x", [1, 8, 1], [0, 0, 6], [1, "n", 1]),
+                let("y", "tile.assemble", "x", "s", [0, 0, 6]),
+                store("o", "y", [0, 0, 0], "out_0"),
+                let("z", "tile.slice", "x", [1, 8, 16], [0, 0, 0]),
+                store("p", "z", [0, 0, 0], "out_1"),
+                ret("o", "p"),
+            ],
+        )
+    )
+
+
+@pytest.mark.parametrize("looped", [False, True])
+def test_rows_of_a_load_whose_tensor_was_written_since_are_not_loaded_again(looped: bool) -> None:
+    """A row of 16 bytes at a run-time offset is no window of a tile, and behind the write it is no window of the load either."""
+    write = {"op": "tile.store", "args": ["w", [0, 0, 0], "t"]}
+    program = incore(
+        [
+            scalar("n", range=(1, 2)),
+            tensor("a", 1, 1, 8, dtype="FP16"),
+            tensor("t", 3, 3, 8, dtype="FP16", direction="InOut"),
+            out("out_0", 4, 2, 1, 8, dtype="FP16"),
+        ],
+        [
+            load("w", "a", [0, 0, 0], [1, 1, 8]),
+            load("x", "t", [0, 0, 0], [2, 3, 8]),
+            loop("i", [0, 3, 1], {}, [write]) if looped else write,
+            let("s", "tile.slice", "x", [2, 1, 8], [0, "n", 0]),
+            store("o", "s", ["n", 0, 0, 0], "out_0", [1, 2, 1, 8]),
+            ret("t", "o"),
+        ],
+    )
+    with pytest.raises(Refused) as caught:
+        optimize(program)
+    assert [d.code for d in caught.value.diagnostics] == ["L109"] and "s has a 2-D form, but none here" in str(caught.value)

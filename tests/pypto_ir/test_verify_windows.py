@@ -124,6 +124,17 @@ def test_a_window_that_nobody_wrote_may_be_put_back() -> None:
     assert found(*HEAD, window, into("a", "t", "w", 6), use("w")) == [("w", "t")]
 
 
+def test_what_a_window_lacks_is_lost_where_it_is_put_back() -> None:
+    """Of 4 rows of which n are valid, the others are not defined in the result, which lies in the buffer of t."""
+    part = slice_of("w", "t", 4, 4, ["n", 32])
+    assert found(load("t"), part, into("t2", "t", "w", 4), use("t2")) == []
+    assert found(load("t"), part, into("t2", "t", "w", 4), use("t")) == [("t", "t")]
+    assert found(load("t"), slice_of("v", "t", 8), part, into("t2", "t", "w", 4), use("v")) == []
+    written = (slice_of("w", "t", 4), into("p", "w", "s", 0), op("q", "tile.set_validshape", "p", "n", 32), into("t2", "t", "q", 4))
+    assert found(*HEAD, *written, use("p"), use("t2", 1)) == []
+    assert found(*HEAD, *written, use("t")) == [("t", "t")]
+
+
 def test_a_window_of_another_buffer_is_not_put_back() -> None:
     assert found(*HEAD, load("u"), slice_of("w", "u", 4), into("a", "t", "w", 4), use("t")) == [("t", "t")]
 
