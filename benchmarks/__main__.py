@@ -7,6 +7,7 @@ from importlib import import_module
 
 COMMANDS = {
     "performance": "ratios of time and size, written to docs/performance.md",
+    "accumulators": "accumulators of 2 to 256 pages in loops, written to docs/performance.md",
     "fuzz": "random programs against the interpreter",
     "fuzz_index": "index facts of random programs against all values of small ranges",
     "extractors": "the extractor on public and generated e-graphs, written to docs/performance.md",

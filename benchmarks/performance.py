@@ -24,7 +24,6 @@ from statistics import median
 from time import perf_counter
 from typing import Any
 
-from benchmarks.accumulating import LOOPS, WRITTEN_OUT, accumulating_program
 from benchmarks.machine import here
 from benchmarks.pages import DOCS, replaced
 
@@ -164,22 +163,6 @@ def sizes(rounds: int) -> Iterator[Row]:
     yield Row(f"{title}: saturation", f"{large * 1e3:.1f} ms", f"{small * 1e3:.1f} ms", large / small, 1.25)
 
 
-def accumulators(rounds: int) -> Iterator[Row]:
-    """An accumulator in loops three deep at several batch counts."""
-    from pypto_eqsat.driver import optimize
-    from pypto_ir.json_reader import read_program
-
-    def warm(batch: int) -> Callable[[], object]:
-        program = read_program(accumulating_program(batch), "accumulating.json")
-        return lambda: optimize(program, validate=False)
-
-    small, large = LOOPS
-    times = alternating(rounds, *map(warm, (WRITTEN_OUT[0], *LOOPS)))
-    for batch, time, than, base, bound in ((small, times[1], WRITTEN_OUT[0], times[0], 2.0), (large, times[2], small, times[1], 1.25)):
-        title = f"accumulator in three loops, batch {batch} over batch {than}: warm call"
-        yield Row(title, f"{time * 1e3:.0f} ms", f"{base * 1e3:.0f} ms", time / base, bound)
-
-
 def main(argv: list[str]) -> int:
     """Measure, print and write the table."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks performance", description=__doc__.splitlines()[0])
@@ -197,7 +180,7 @@ def main(argv: list[str]) -> int:
     from benchmarks.reading import reading
     from benchmarks.scaling import growth, proofs
 
-    rows = [*starting(rounds, arguments.kernels), *sizes(5 * rounds), *accumulators(rounds), *reading(rounds), *facts(rounds)]
+    rows = [*starting(rounds, arguments.kernels), *sizes(5 * rounds), *reading(rounds), *facts(rounds)]
     rows += [*proofs(arguments.kernels), *growth()]
     text = "\n".join(
         [

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks.accumulating import LOOPS, WRITTEN_OUT
 from benchmarks.docs import PAGES
 from benchmarks.pages import generated, replaced
 from pypto_eqsat import optimize
@@ -224,6 +225,16 @@ def test_performance_page_holds_a_measured_table() -> None:
     assert len(bounded) == 19
     assert all(ratio <= bound for ratio, bound in bounded)
     assert table.count("none of them") == 2
+
+
+def test_performance_page_holds_accumulators_whose_time_does_not_depend_on_their_pages() -> None:
+    table = generated((ROOT / "docs" / "performance.md").read_text(encoding="utf-8"), "accumulators")
+    rows = [line.strip("| ").split(" | ") for line in table.splitlines() if line.startswith("| ")][1:]
+    assert [int(row[0]) for row in rows] == [*WRITTEN_OUT, *LOOPS]
+    graphs = {row[1]: {r[2] for r in rows if r[1] == row[1]} for row in rows}
+    assert all(len(found) == 1 for found in graphs.values())
+    ratios = re.findall(r"over \d+: ([\d.]+) \(bound ([\d.]+)\)", table)
+    assert len(ratios) == 2 and all(float(ratio) <= float(bound) for ratio, bound in ratios)
 
 
 @pytest.mark.parametrize("script", ["examples/run", "tests/run", ".ci/run", ".ci/environment"])

@@ -59,8 +59,7 @@ WORK = 10_000
 
 @dataclass(frozen=True, slots=True)
 class Violation:
-    """`reader` reads `var` although `write` changed its `buffer` (the name that the buffer was made for)
-    after `var` was computed.
+    """`reader` reads `var` although `write` changed its `buffer` (the name that the buffer was made for) after `var` was computed.
 
     `scratch` tells that the write left garbage in an operand used as scratch."""
 
@@ -74,9 +73,7 @@ class Violation:
 
 
 def linearity(function: Function, path: StmtPath = ()) -> list[Diagnostic]:
-    """One diagnostic for each violation of a function, in order of the readers; `path` is the function's own
-    path.
-    """
+    """One diagnostic for each violation of a function, in order of the readers; `path` is the function's own path."""
     bag = Diagnostics()
     for v in violations(function, path):
         did = "used its buffer as scratch" if v.scratch else "wrote its buffer in place"
@@ -88,9 +85,8 @@ def linearity(function: Function, path: StmtPath = ()) -> list[Diagnostic]:
 
 
 def violations(function: Function, path: StmtPath = ()) -> list[Violation]:
-    """Every read of an overwritten tile in a function, in the order in which following the statements meets
-    them; for one read at most `MISSED` + 1 (9) of the writes that spoil it.
-    """
+    """Every read of an overwritten tile in a function, in the order in which following the statements meets them; for one read at most
+    `MISSED` + 1 (9) of the writes that spoil it."""
     statements = sum(1 for _ in walk(function.body))
     follow = _Walk(exact_work(function.body) > max(WORK, 8 * statements))
     follow.note_writes(function.body)
@@ -273,9 +269,8 @@ class _Walk:
         return box.part(self.offsets(offset), t.static_shape) if t.static_shape is not None else None
 
     def put_back(self, call: Call, base: Value, s: Stmt, at: StmtPath) -> Value | None:
-        """The result of an assemble that puts a written window back where it was taken, or None where it is
-        none. Of a window that is valid in part the rest is lost for all who knew it.
-        """
+        """The result of an assemble that puts a written window back where it was taken, None where it is none. What the window lacks is
+        lost for all who knew it."""
         t, source = type_of(call.args[1]), self.value(call.args[1])
         if len(source) != len(base):
             return None
@@ -296,9 +291,7 @@ class _Walk:
         return tuple(result)
 
     def view(self, call: Call, source: Value) -> Value:
-        """The places of a view of `source`: a smaller box for a slice, the same one in other coordinates for
-        the others.
-        """
+        """The places of a view of `source`: a smaller box for a slice, the same one in other coordinates for the others."""
         if call.op != "tile.slice":
             return tuple(Ref(r.buffer, r.box, r.exact and call.op in _SAME_COORDINATES, r.seen, r.missing) for r in source)
         sizes = tuple(map(const_int, _literal(call.args[1])))
