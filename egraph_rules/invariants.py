@@ -12,12 +12,12 @@ that the loop writes is another one in the next trip.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
 
 from egraph_rules.buffers import Buffers, written
 from pypto_ir.dtypes import DType
 from pypto_ir.expr import Binary, Cast, Const, Expr, Unary, Var, const_int, dtype_of
 from pypto_ir.ops.registry import type_of
+from pypto_ir.rebuilding import Rebuilder, changed
 from pypto_ir.stmt import (
     Assign,
     Block,
@@ -26,9 +26,7 @@ from pypto_ir.stmt import (
     Continue,
     For,
     Function,
-    If,
     Return,
-    Scope,
     Stmt,
     Value,
     While,
@@ -38,6 +36,7 @@ from pypto_ir.stmt import (
     walk,
 )
 from pypto_ir.types import ScalarType, TensorType
+from pypto_ir.verify.loops import trip_count
 
 #: operators that give a value for all values of their operands
 _TOTAL = frozenset(
@@ -55,37 +54,34 @@ def hoisted(function: Function, names: Iterable[str]) -> Function:
         if name in made and name not in wanted:
             wanted.add(name)
             waiting += [v.name for v in uses(made[name])]
-    body = _block(function.body, frozenset(wanted))
-    return function if body is function.body else replace(function, body=body)
+    return _Hoisting(wanted).function(function)
 
 
-def _block(block: Block, wanted: frozenset[str]) -> Block:
-    """A block with what moves out of the loops in it; the same object where nothing does."""
-    result: list[Stmt] = []
-    for s in block:
-        match s:
-            case For(body=body) | While(body=body):
-                early, body = _split(s, _block(body, wanted), wanted)
+class _Hoisting(Rebuilder):
+    """Builds a function with the scalars of these names in front of their loops, inner loops first."""
+
+    def __init__(self, wanted: set[str]) -> None:
+        self.wanted = wanted
+
+    def block(self, block: Block) -> Block:
+        result: list[Stmt] = []
+        for s in super().block(block):
+            if isinstance(s, For | While):
+                early, body = _split(s, self.wanted)
                 result += early
-                s = s if body is s.body else replace(s, body=body)
-            case Scope(body=body):
-                body = _block(body, wanted)
-                s = s if body is s.body else replace(s, body=body)
-            case If(then=then, orelse=orelse):
-                then, orelse = _block(then, wanted), orelse if orelse is None else _block(orelse, wanted)
-                s = s if then is s.then and orelse is s.orelse else replace(s, then=then, orelse=orelse)
-        result.append(s)
-    return block if len(result) == len(block) and all(a is b for a, b in zip(result, block, strict=True)) else tuple(result)
+                s = changed(s, body=body)
+            result.append(s)
+        return tuple(result)
 
 
-def _split(loop: For | While, body: Block, wanted: frozenset[str]) -> tuple[list[Stmt], Block]:
-    """The statements of a body that may stand in front of the loop, and the others."""
+def _split(loop: For | While, wanted: set[str]) -> tuple[list[Stmt], Block]:
+    """The statements of a loop's body that may stand in front of it, and the others."""
     inside = {v.name for s in walk((loop,)) for v in definitions(s) if s is not loop or v not in loop.results}
     unchanged = not written(loop, Buffers())
-    runs = isinstance(loop, For) and _runs(loop) and not any(isinstance(s, Break | Continue | Return) for s in walk(body))
+    runs = bool(trip_count(loop)) and not any(isinstance(s, Break | Continue | Return) for s in walk(loop.body))
     early: list[Stmt] = []
     stay: list[Stmt] = []
-    for s in body:
+    for s in loop.body:
         match s:
             case Assign(targets=(Var(name=name),), value=value) if name in wanted and inside.isdisjoint(v.name for v in uses(s)):
                 moves = _total(value) if isinstance(value, Expr) else unchanged and _known(value, runs)
@@ -94,7 +90,7 @@ def _split(loop: For | While, body: Block, wanted: frozenset[str]) -> tuple[list
         if moves:
             inside.difference_update(v.name for v in definitions(s))
         (early if moves else stay).append(s)
-    return early, tuple(stay) if early else body
+    return early, tuple(stay)
 
 
 def _total(e: Expr) -> bool:
@@ -111,12 +107,6 @@ def _total(e: Expr) -> bool:
         case Binary(op=op, left=a, right=b):
             return op in _TOTAL and _total(a) and _total(b)
     return False
-
-
-def _runs(loop: For) -> bool:
-    """True for a loop that surely runs a trip."""
-    start, stop, step = map(const_int, (loop.start, loop.stop, loop.step))
-    return start is not None and stop is not None and bool(step) and len(range(start, stop, step)) > 0  # type: ignore[arg-type]
 
 
 def _known(value: Value, runs: bool) -> bool:
