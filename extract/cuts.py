@@ -93,6 +93,10 @@ class Conditions:
     cuts: list[Cut]
     rows: list[Row]
 
+    def __bool__(self) -> bool:
+        """True where there is a condition."""
+        return bool(self.cuts or self.rows)
+
     def allow(self, members: set[int]) -> bool:
         """False where a choice is ruled out."""
         if any(cut.extra is None and cut.holds(members) for cut in self.cuts):

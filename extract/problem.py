@@ -108,15 +108,20 @@ class Problem:
         items, candidates = self.regions.items, self.candidates
         return {c: tuple(sorted({items[candidates[i].region].trips for i in members})) for c, members in self.by_class.items()}
 
+    def loads_with(self, chosen: list[int]) -> list[Cycles]:
+        """The load of every region with these candidates in it."""
+        loads = list(self.loads)
+        for i in chosen:
+            k = self.candidates[i]
+            loads[k.region] = loads[k.region] + k.cycles
+        return loads
+
     def cost(self, chosen: list[int]) -> float:
         """The objective of a set of candidates, infinite where the conditions rule it out."""
         members = set(chosen)
         if not self.conditions.allow(members):
             return inf
-        loads = list(self.loads)
-        for i in chosen:
-            k = self.candidates[i]
-            loads[k.region] = loads[k.region] + k.cycles
+        loads = self.loads_with(chosen)
         for region, cycles in self.conditions.extra(members):
             loads[region] = loads[region] + cycles
         return objective(((r.trips, load) for r, load in zip(self.regions.items, loads, strict=True)), self.code)

@@ -82,7 +82,7 @@ class Rankings:
     def best(self, problem: Problem, chosen: list[int], cost: float, nodes: int) -> Found:
         """The cheapest choice of a part that can be found without a solver, where `chosen` is one that is known; `nodes` as in `search`. A
         part that is too large for a search is searched once."""
-        key, learned = _key(problem), bool(problem.conditions.cuts or problem.conditions.rows)
+        key, learned = _key(problem), bool(problem.conditions)
         if not learned and key in self.settled:
             return self.settled[key]
         found = self.cheapest(problem, chosen, cost, nodes)
@@ -97,7 +97,7 @@ class Rankings:
     def cheapest(self, problem: Problem, chosen: list[int], cost: float, nodes: int) -> Found | None:
         """The cheapest choice of a part, where `chosen` is one that is known; `nodes` as in `search`. None where that has to be searched
         for: nothing was learned of the part yet, nothing is known to be beaten, or too much would have to be listed."""
-        if cost == inf or not (problem.conditions.cuts or problem.conditions.rows):
+        if cost == inf or not problem.conditions:
             return None
         key, spent = _key(problem), 0
         ranking = self.parts.get(key)

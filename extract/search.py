@@ -80,7 +80,7 @@ class _Search:
         self.trips = [r.trips for r in problem.regions.items]
         self.loads = [load.values for load in problem.loads]
         self.weights = [weight(*item) for item in zip(self.trips, self.loads, strict=True)]
-        self.again = bool(problem.conditions.cuts or problem.conditions.rows)
+        self.again = bool(problem.conditions)
         for c, indices in problem.by_class.items():
             members = [problem.candidates[i] for i in indices]
             regions = {k.region for k in members}

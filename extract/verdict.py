@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import TypeAlias
 
 from extract.allocate import Allocation, Overflow, allocate, capacity_faults
 from extract.cleanup import without_dead_tiles
@@ -30,6 +31,8 @@ from pypto_ir.expr import Var
 from pypto_ir.stmt import Assign, Block, Call, For, Function, If, Scope, While, definitions, walk
 from pypto_ir.verify.linearity import violations
 
+#: cycles that a program costs beside its choice: region, the class or tile that they are for, None where that is not known
+Surplus: TypeAlias = tuple[int, str | int | None, Cycles]
 #: cycles that are no difference between sums of floats
 LEAST = 1e-6
 
@@ -39,8 +42,7 @@ declare(X002="a chosen value cannot be emitted where it is needed")
 @dataclass(slots=True)
 class Verdict:
     """A choice as a program; `faults` say why it is none where `allocation` is None, or does not fit. `origins` gives the class that
-    a tile was written for, `surplus` what the program costs beside the choice: by region, and by the class or tile that it is for,
-    None where that is not known."""
+    a tile was written for, `surplus` what the program costs beside the choice."""
 
     chosen: list[int]
     function: Function | None = None
@@ -48,7 +50,7 @@ class Verdict:
     allocation: Allocation | None = None
     faults: list[Diagnostic] = field(default_factory=list)
     origins: dict[str, int] = field(default_factory=dict)
-    surplus: list[tuple[int, str | int | None, Cycles]] = field(default_factory=list)
+    surplus: list[Surplus] = field(default_factory=list)
     blamed: tuple[str, ...] | None = None
 
     @property
@@ -115,12 +117,12 @@ class Judge:
         self.clock.lap("allocate")
         return verdict
 
-    def _surplus(self, verdict: Verdict, before: Function, after: Function) -> list[tuple[int, str | int | None, Cycles]]:
+    def _surplus(self, verdict: Verdict, before: Function, after: Function) -> list[Surplus]:
         """What the program costs beside its choice, region by region: the tiles that repair added, and what was made of a class beyond
         the least."""
         known = {v.name for s in walk(before.body) for v in definitions(s)}
         numbers = priced_regions(self.problem.graph, self.problem.regions)
-        copies: list[tuple[int, str | int | None, Cycles]] = []
+        copies: list[Surplus] = []
         made: dict[tuple[int, int], Cycles] = {}
         for number, target, call in _calls(after):
             cycles, region = call_cost(call, target.type, self.target).cycles, numbers[number]
@@ -137,16 +139,13 @@ class Judge:
         rest = [(region, c, Cycles(*(max(0.0, v) for v in cycles.values))) for (c, region), cycles in made.items()]
         return [item for item in (*copies, *rest) if item[2] != ZERO]
 
-    def _unexplained(self, verdict: Verdict, its_price: Price) -> list[tuple[int, str | int | None, Cycles]]:
+    def _unexplained(self, verdict: Verdict, its_price: Price) -> list[Surplus]:
         """What the program costs beside its choice and beside the surplus that is laid at a door: it is that of the whole choice."""
         problem = self.problem
-        known = list(problem.loads)
-        for i in verdict.chosen:
-            k = problem.candidates[i]
-            known[k.region] = known[k.region] + k.cycles
+        known = problem.loads_with(verdict.chosen)
         for region, _, cycles in verdict.surplus:
             known[region] = known[region] + cycles
-        found: list[tuple[int, str | int | None, Cycles]] = []
+        found: list[Surplus] = []
         for number, priced in zip(priced_regions(problem.graph, problem.regions), its_price.regions, strict=True):
             more = Cycles(*(v if v > LEAST else 0.0 for v in (priced.cycles + known[number] * -1.0).values))
             if more != ZERO:
