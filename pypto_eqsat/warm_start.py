@@ -51,8 +51,9 @@ def lower_from_both(
         refusal = refused
     if result is not None and (result.in_loops or max(page_counts(function), default=0) > MOST_WRITTEN):
         return FromBoth(result)  # upstream writes all pages out
-    start, remarks = _legal(function, target, aliased)
-    if start is not None and (result is None or price(start, target, default_trips).cost < result.cost * (1 - 1e-9)):
+    start, remarks = _upstream(function, target, aliased)
+    cheaper = start is not None and (result is None or price(start, target, default_trips).cost < result.cost * (1 - 1e-9))
+    if start is not None and cheaper and _is_legal(start, target):
         with suppress(Refused):
             other = lower(start)
             if result is None or other.cost < result.cost * (1 - 1e-9):
@@ -67,10 +68,10 @@ def lower_from_both(
     return FromBoth(result, remarks=remarks)
 
 
-def _legal(function: Function, target: Target, aliased: Aliased) -> tuple[Function | None, tuple[Diagnostic, ...]]:
-    """What upstream's pass makes of a function with N-D tiles or row windows, where that is a legal program; and what to remark where it
-    refuses."""
-    if is_two_d(function) and not accumulators(function, reads=target.acc_reads):
+def _upstream(function: Function, target: Target, aliased: Aliased) -> tuple[Function | None, tuple[Diagnostic, ...]]:
+    """What upstream's pass makes of a function that is not legal as it stands, unless it is known to be wrong; and what to remark where
+    it refuses."""
+    if _is_legal(function, target):
         return None, ()
     from extract.upstream.flatten import flatten
 
@@ -78,8 +79,12 @@ def _legal(function: Function, target: Target, aliased: Aliased) -> tuple[Functi
         flat = flatten(function, target, aliased)
     except Refused as refused:
         return None, tuple(_remark(d) for d in refused.diagnostics if d.code in ACCUMULATORS)
-    legal = not flat.faults and is_two_d(flat.function) and not accumulators(flat.function, reads=target.acc_reads)
-    return (flat.function if legal else None), ()
+    return (None if flat.faults else flat.function), ()
+
+
+def _is_legal(function: Function, target: Target) -> bool:
+    """True for a function without N-D tiles whose accumulators can be addressed."""
+    return is_two_d(function) and not accumulators(function, reads=target.acc_reads)
 
 
 def _remark(d: Diagnostic) -> Diagnostic:

@@ -23,6 +23,7 @@ from pypto_ir.expr import Expr, Item, MakeTuple, Var, const_int, transform, vari
 from pypto_ir.interp.calls import operand_role
 from pypto_ir.linear import normalize
 from pypto_ir.ops.registry import OpDef, Role, find_op, type_of
+from pypto_ir.recent import recent
 from pypto_ir.stmt import (
     Assign,
     Block,
@@ -75,16 +76,17 @@ class Violation:
 def linearity(function: Function, path: StmtPath = ()) -> list[Diagnostic]:
     """One diagnostic for each violation of a function, in order of the readers; `path` is the function's own path."""
     bag = Diagnostics()
-    for v in violations(function, path):
+    for v in violations(function):
         did = "used its buffer as scratch" if v.scratch else "wrote its buffer in place"
         name = f" (made for {v.buffer})" if v.buffer != v.var else ""
         message = f"{v.var} is read after `{statement_text(v.write)}` {did}{name}"
         help = f"read {v.var} before that statement, or let that statement write a copy"
-        bag.add("V201", message, place(function, v.reader_path, v.reader), help)
+        bag.add("V201", message, place(function, (*path, *v.reader_path), v.reader), help)
     return list(bag)
 
 
-def violations(function: Function, path: StmtPath = ()) -> list[Violation]:
+@recent(4)
+def violations(function: Function) -> tuple[Violation, ...]:
     """Every read of an overwritten tile in a function, in the order in which following the statements meets them; for one read at most
     `MISSED` + 1 (9) of the writes that spoil it."""
     statements = sum(1 for _ in walk(function.body))
@@ -92,8 +94,8 @@ def violations(function: Function, path: StmtPath = ()) -> list[Violation]:
     follow.note_writes(function.body)
     for param in function.params:
         follow.make(param.var)
-    follow.block(function.body, (*path, "body"))
-    return list(follow.found.values())
+    follow.block(function.body, ("body",))
+    return tuple(follow.found.values())
 
 
 @dataclass(slots=True)

@@ -57,6 +57,21 @@ def test_saturation_that_ends_names_no_limit() -> None:
     assert report.limit is None and 0 < report.iterations < Limits().iterations
 
 
+def test_an_engine_that_starts_over_gives_the_same_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("egraph_rules.engine.SESSIONS", 2)
+    own = Engine(files=RULE_FILES)
+    graphs: list[object] = []
+    rows = []
+    for _ in range(5):
+        with own.session() as session:
+            graphs.append(session._egraph)
+            session.run(encode(chain(3))[1])
+            session.saturate(Limits())
+            rows.append(session.freeze().rows)
+    assert [graphs.index(g) for g in graphs] == [0, 0, 2, 2, 4]
+    assert all(r == rows[0] for r in rows)
+
+
 def test_rules_that_fired_are_counted_by_name() -> None:
     fired = saturated(chain(3)).report.rules_fired
     assert list(fired) == sorted(fired) and all(fired.values())
