@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 from egraph_rules.batch_loops import page_counts
 from extract.bound import skeleton
@@ -20,6 +21,9 @@ from extract.target import Target
 from pypto_ir.diagnostics import Diagnostic, Refused, Severity
 from pypto_ir.stmt import Function
 from pypto_ir.verify import accumulators
+
+if TYPE_CHECKING:
+    from extract.upstream.flatten import Flattened
 
 Aliased = tuple[tuple[str, str], ...]
 
@@ -52,10 +56,10 @@ def lower_from_both(
     if result is not None and (result.in_loops or max(page_counts(function), default=0) > MOST_WRITTEN):
         return FromBoth(result)  # upstream writes all pages out
     start, remarks = _upstream(function, target, aliased)
-    cheaper = start is not None and (result is None or price(start, target, default_trips).cost < result.cost * (1 - 1e-9))
-    if start is not None and cheaper and _is_legal(start, target):
+    cheaper = start is not None and (result is None or price(start.function, target, default_trips).cost < result.cost * (1 - 1e-9))
+    if start is not None and cheaper and _is_right(start, target):
         with suppress(Refused):
-            other = lower(start)
+            other = lower(start.function)
             if result is None or other.cost < result.cost * (1 - 1e-9):
                 bound = price(skeleton(function), target, default_trips).cost if result is None else result.lower_bound
                 other.input_cost = price(function, target, default_trips).cost
@@ -68,18 +72,26 @@ def lower_from_both(
     return FromBoth(result, remarks=remarks)
 
 
-def _upstream(function: Function, target: Target, aliased: Aliased) -> tuple[Function | None, tuple[Diagnostic, ...]]:
-    """What upstream's pass makes of a function that is not legal as it stands, unless it is known to be wrong; and what to remark where
-    it refuses."""
+def _upstream(function: Function, target: Target, aliased: Aliased) -> tuple[Flattened | None, tuple[Diagnostic, ...]]:
+    """What upstream writes for a function that is not legal as it stands, right or wrong; and what to remark where it refuses."""
     if _is_legal(function, target):
         return None, ()
-    from extract.upstream.flatten import flatten
+    from extract.upstream.flatten import written
 
     try:
-        flat = flatten(function, target, aliased)
+        return written(function, target, aliased), ()
     except Refused as refused:
         return None, tuple(_remark(d) for d in refused.diagnostics if d.code in ACCUMULATORS)
-    return (None if flat.faults else flat.function), ()
+
+
+def _is_right(flat: Flattened, target: Target) -> bool:
+    """True where what upstream writes needs no repair and is legal."""
+    from extract.upstream.flatten import repaired
+
+    try:
+        return not repaired(flat).faults and _is_legal(flat.function, target)
+    except Refused:
+        return False
 
 
 def _is_legal(function: Function, target: Target) -> bool:

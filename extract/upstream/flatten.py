@@ -38,10 +38,16 @@ class Flattened:
 
 
 def flatten(function: Function, target: Target, aliased: Aliased = ()) -> Flattened:
-    """What upstream makes of an in-core function on a target; `aliased` are pairs of parameters that may be one buffer.
+    """What upstream makes of an in-core function on a target, with the copies that its program lacks; `aliased` are pairs of parameters
+    that may be one buffer.
 
     Linear in the size of the result. Raises `Refused` with every reason at once.
     """
+    return repaired(written(function, target, aliased))
+
+
+def written(function: Function, target: Target, aliased: Aliased = ()) -> Flattened:
+    """`flatten` without the copies: what upstream writes, right or wrong."""
     found = preconditions(function)
     if found:
         raise Refused(found)
@@ -57,7 +63,7 @@ def flatten(function: Function, target: Target, aliased: Aliased = ()) -> Flatte
     state.bag.refuse_if_any()
     result = function if same(body, function.body) else replace(function, body=body)
     _check_2d(result)
-    return _linear(result, state.faults)
+    return Flattened(result, tuple(state.faults))
 
 
 def _check_2d(function: Function) -> None:
@@ -76,16 +82,16 @@ def _first_of_each(found: list[Diagnostic]) -> list[Diagnostic]:
     return list(seen.values())
 
 
-def _linear(function: Function, faults: list[Diagnostic]) -> Flattened:
-    """The function with the copies that linear buffers need; upstream writes over what is still read."""
-    result = function
+def repaired(flat: Flattened) -> Flattened:
+    """The function with the copies that linear buffers need, and a fault that tells of them; upstream writes over what is still read.
+    Raises `Refused` where a tile cannot be copied."""
+    result = flat.function
     for repair in (packed, linear):
         result, problems = repair(result)
         if problems:
             raise Refused(problems)
-    if result == function:
-        result = function
-    else:
-        message = "upstream overwrites a tile in place that is still read, or reshapes a window with gaps: copies were added"
-        faults = [*faults, Diagnostic("W401", message, Place(function=function.name), severity=Severity.WARNING)]
-    return Flattened(result, tuple(faults))
+    if result == flat.function:
+        return flat
+    message = "upstream overwrites a tile in place that is still read, or reshapes a window with gaps: copies were added"
+    fault = Diagnostic("W401", message, Place(function=result.name), severity=Severity.WARNING)
+    return Flattened(result, (*flat.faults, fault))
