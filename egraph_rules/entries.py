@@ -72,7 +72,7 @@ class Entries:
             if len(page) == 2 and page[0] * page[1] * width % forms.VIEW_BYTES == 0:
                 c.fact("view-aligned", page, width)
             rest = forms.stacked(shape)
-            if len(shape) > 2 and rest[1] * width % forms.VIEW_BYTES == 0:
+            if len(shape) > 2 and (rest == flat or rest[0] == 1 or rest[1] * width % forms.VIEW_BYTES == 0):
                 c.set("stacked", shape, width, rest)
         self.shape(flat)
         self.shape(page)

@@ -6,13 +6,14 @@ The tile type [1, 16, 512] with valid [1, v, 512] has the flat form [16, 512] wi
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from math import prod
 
 from pypto_ir.expr import const_int, index
 from pypto_ir.linear import normalize
 from pypto_ir.regions import collapse_contiguous, is_empty, is_one, merged_valid
-from pypto_ir.types import Compact, Dims, Memory, TileType, same_dim, tile_type
+from pypto_ir.types import Compact, Dims, Memory, TileLayout, TileType, same_dim, tile_type
 
 Shape = tuple[int, ...]
 #: bytes that a view of a tile starts at a multiple of
@@ -148,3 +149,28 @@ def unravel(number: int, dims: Shape) -> tuple[int, ...]:
         position.append(number % d)
         number //= d
     return tuple(reversed(position))
+
+
+def in_acc(t: TileType) -> bool:
+    return t.memory is Memory.ACC
+
+
+def movable(t: TileType) -> bool:
+    """True for pages that can be put together: the graph of memories has no way from L1 to L1 (`spec/flatten.md` 9)."""
+    return t.memory in (None, Memory.VEC) and t.rank > 2 and t.static_shape is not None and pages(t.static_shape) > 1
+
+
+def row_major(t: TileType) -> bool:
+    return t.effective_view.slayout is TileLayout.NONE_BOX
+
+
+#: what rules ask of a type, as facts of its number -> where it holds
+FACTS: dict[str, Callable[[TileType], bool]] = {
+    "kind-even-pages": even_pages,
+    "kind-whole": whole,
+    "kind-packs": packs_columns,
+    "kind-in-acc": in_acc,
+    "kind-movable": movable,
+    "kind-row-major": row_major,
+    "kind-row-windows": has_row_windows,
+}

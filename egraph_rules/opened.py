@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 
 from egraph_rules import forms
 from egraph_rules.tables import Hole, OpEntry
-from pypto_ir.types import Memory, TileType, dims, tile_type
+from pypto_ir.expr import const_int, index
+from pypto_ir.types import Memory, TileType, dims, same_dims, tile_type
 
 if TYPE_CHECKING:
     from egraph_rules.values import Values
@@ -47,3 +48,15 @@ def state_write_into_gaps(values: Values, value: object, t: TileType, target: Ti
     closes = opens if forms.whole(t) else values.valid_entry(t.valid[-2:])
     values.commands.fact("commutes-pages", closes)
     values.commands.fact("opened-pages", value, opens, values.kind(opened(t)), closes)
+
+
+def state_first_cut(values: Values, kind: int, t: TileType) -> None:
+    """How a tile is cut where axis 0 are its rows, if it is valid in as many slabs of axis 0 as a run tells: [n, 3, 8] of [4, 3, 8] as n
+    rows of [4, 24], once all of [12, 8] is valid."""
+    shape = t.static_shape
+    if shape is None or t.rank <= 2 or t.memory is not Memory.VEC:
+        return
+    if const_int(t.valid[0]) is not None or not same_dims(t.valid[1:], t.shape[1:]):
+        return
+    rows = (t.valid[0], index(forms.stacked(shape)[1]))
+    values.commands.fact("first-cut", kind, values.valid_entry(dims(*forms.collapsed(shape))), values.valid_entry(rows))

@@ -7,7 +7,7 @@ from pypto_ir.dtypes import DType
 from pypto_ir.expr import Expr, Var
 from pypto_ir.ops.registry import OpDef, find_op
 from pypto_ir.stmt import Call, tuple_items
-from pypto_ir.types import TileType
+from pypto_ir.types import TileLayout, TileType
 
 #: rounding modes of a cast that the way out of L0C has too
 _NEAREST = ("none", "rint", "round")
@@ -21,7 +21,13 @@ def narrows(var: Var, call: Call) -> bool:
 
 def one_argument_view(call: Call) -> bool:
     """reinterpret_view without a shape scales the last axis, so it works row by row."""
-    return call.op == "tile.reinterpret_view" and len(call.args) == 1
+    return call.op == "tile.reinterpret_view" and len(call.args) == 1 and not stacks_columns(tile_of(call, 0))
+
+
+def stacks_columns(t: TileType) -> bool:
+    """True for N-D tiles that lie column by column, as those with one column do unless their layout is stated: a view as another dtype
+    scales their rows."""
+    return t.rank > 2 and t.effective_view.blayout is TileLayout.COL_MAJOR
 
 
 def without_shape(call: Call) -> Call:

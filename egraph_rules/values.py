@@ -20,8 +20,18 @@ from egraph_rules.entries import Encoded
 from egraph_rules.expanding import state_expand
 from egraph_rules.loads import boxed, column_view, flat_view, load_of_columns, load_of_window, natural
 from egraph_rules.narrowed import partly_written
-from egraph_rules.opened import state_write_into_gaps
-from egraph_rules.operands import declared, is_tuple, narrows, one_argument_view, static, static_type, tile_of, without_shape
+from egraph_rules.opened import state_first_cut, state_write_into_gaps
+from egraph_rules.operands import (
+    declared,
+    is_tuple,
+    narrows,
+    one_argument_view,
+    stacks_columns,
+    static,
+    static_type,
+    tile_of,
+    without_shape,
+)
 from egraph_rules.tables import FillEntry, LeafEntry, LoadEntry
 from egraph_rules.transposes import Transposes
 from egraph_rules.windows import Window, Windows
@@ -30,7 +40,7 @@ from pypto_ir.ops.registry import OpDef, OpError, Role, ShapeRule, Trait, find_o
 from pypto_ir.ops.rules import infer_call
 from pypto_ir.regions import collapse_contiguous
 from pypto_ir.stmt import Call, tuple_items
-from pypto_ir.types import Compact, Layout, Memory, TensorType, TileLayout, TileType, same_dims
+from pypto_ir.types import Compact, Layout, Memory, TensorType, TileType, same_dims
 
 #: rank-preserving ops that work on the collapse although they are declared as structure: each row keeps its own valid columns
 _ROW_LOCAL = frozenset({"tile.fillpad", "tile.fillpad_inplace"})
@@ -89,25 +99,15 @@ class Values(Windows):
         c.set("kind-shape", number, shape)
         c.set("kind-width", number, t.dtype.bytes)
         if forms.rows_prefix(t):
+            c.fact("kind-rows-prefix", number)
             c.set("kind-region", number, self.tables.regions.number(forms.region(t)))
-        c.fact("kind-rows-prefix" if forms.rows_prefix(t) else "kind-gaps", number)
-        if not forms.rows_prefix(t):
+            state_first_cut(self, number, t)
+        else:
+            c.fact("kind-gaps", number)
             c.set("kind-packing", number, self.tables.regions.number(forms.packing(t)))
-        if forms.even_pages(t):
-            c.fact("kind-even-pages", number)
-        if forms.whole(t):
-            c.fact("kind-whole", number)
-        if forms.packs_columns(t):
-            c.fact("kind-packs", number)
-        if t.memory is Memory.ACC:
-            c.fact("kind-in-acc", number)
-        elif t.memory in (None, Memory.VEC) and t.rank > 2 and forms.pages(shape) > 1:
-            # the graph of memories has no way from L1 to L1 (`spec/flatten.md` 9)
-            c.fact("kind-movable", number)
-        if t.effective_view.slayout is TileLayout.NONE_BOX:
-            c.fact("kind-row-major", number)
-        if forms.has_row_windows(t):
-            c.fact("kind-row-windows", number)
+        for fact, holds in forms.FACTS.items():
+            if holds(t):
+                c.fact(fact, number)
         if forms.even_pages(t) and t.rank >= 2:
             c.set("page-kind", number, self.kind(forms.page_type(t)))
         c.set("flat-kind", number, number if t.rank <= 2 else self.kind(forms.flat_type(t)))
@@ -161,7 +161,7 @@ class Values(Windows):
             case "tile.reshape" if self.plain(var, value):
                 self.define(var, self.commands.call("Reshape", self.arg(value, 0), static(var.type)))
                 self.region_of_reshape(var, tile_of(value, 0))
-            case "tile.reinterpret_view" if len(value.args) == 2 and var.type.memref is None:
+            case "tile.reinterpret_view" if (len(value.args) == 2 or stacks_columns(tile_of(value, 0))) and var.type.memref is None:
                 entry = self.op_entry(value, var.type, keep=1)
                 self.define(var, self.commands.call("Reinterpret", entry, self.arg(value, 0), static(var.type)))
             case "tile.assemble" if self.positioned(value):

@@ -267,10 +267,14 @@ def reshape_same(d: Draw) -> Function:
 
 
 def reinterpret(d: Draw) -> Function:
-    """The same bytes as another type: equal width, wider, narrower; with a shape."""
+    """The same bytes as another type: equal width, wider, narrower; with a shape, or columns of rows that become more or fewer."""
     b = Build()
     shape = d.page() if d.number % 2 else d.shape()
     old, new = d.random.choice((("FP32", "INT32"), ("FP32", "INT16"), ("INT16", "INT32"), ("FP16", "INT16")))
+    if d.number % 8 == 6:
+        x = b.load("x", (*shape[:-2], 16, 1), dtype=DType(old))
+        b.out(d.pointwise(b, "z", b.let("y", "tile.reinterpret_view", x, dtype=new)))
+        return b.function()
     last = shape[-1] * DType(old).bytes // DType(new).bytes
     x = b.load("x", shape, dtype=DType(old))
     target = d.random.choice(((*shape[:-1], last), (*shape[:-2], shape[-2] * last)))

@@ -227,6 +227,19 @@ def _reduced(shape: Shape, valid: Shape | None = None, op: str = "tile.col_max",
     return make
 
 
+def _first_reduced(shape: Shape, axis: int, op: str = "tile.col_max") -> Make:
+    """Axis 0 reduced of a tile that is valid as far as a run tells along an axis, and in the first slab only where that is not axis 0."""
+
+    def make() -> Function:
+        b = Build()
+        n = b.scalar("n", 0, shape[axis])
+        valid = tuple(n if i == axis else 1 if i < axis else extent for i, extent in enumerate(shape))
+        b.out(b.let("y", op, b.load("x", shape, valid)))
+        return b.function()
+
+    return make
+
+
 def _expanded(shape: Shape, larger: Shape, valid: Shape | None = None) -> Make:
     """A tile padded to a larger shape."""
 
@@ -271,6 +284,12 @@ NEAR_MISSES: dict[str, tuple[Make, ...]] = {
     "expand.steps": (_expanded((2, 3, 8), (2, 4, 16)), _expanded((3, 3, 8), (3, 4, 8), (2, 2, 8))),
     "flat.expand": (_expanded((2, 3, 8), (2, 4, 8)), _expanded((2, 3, 8), (2, 3, 16), (2, 2, 8))),
     "flat.col-reduce": (_reduced((2, 3, 3)), _reduced((2, 3, 8), (2, 2, 8)), _reduced((6, 8))),
+    "flat.first-reduce": (
+        _first_reduced((2, 3, 3), 0),
+        _first_reduced((2, 3, 8), 1),
+        _reduced((2, 3, 8), (1, 3, 8)),
+        _first_reduced((6, 8), 0),
+    ),
     "pages.col-reduce": (_reduced((2, 3, 8), (1, 3, 8)), _reduced((2, 3, 8), None, "tile.col_sum", DType.BF16), _reduced((6, 8))),
     "fold.first": (_reduced((6, 8)),),
     "fold.next": (_reduced((1, 3, 8)), _reduced((6, 8))),

@@ -120,6 +120,19 @@ def slice_pieces(d: Draw) -> Function:
     return b.function()
 
 
+def slice_cut(d: Draw) -> Function:
+    """Whole pages read, wherever they stand, of which the first rows are asked for, and perhaps the first columns."""
+    b, dtype = Build(), d.dtype()
+    shape, _ = _scattered(d)
+    box, rows = (2, *shape[1:]), shape[-2] - 1
+    first = b.scalar("k", 0, shape[0] - 2) if d.number % 2 == 0 else d.random.randint(0, shape[0] - 2)
+    cut = (b.scalar("m", 0, rows) if d.number % 3 == 1 else rows, b.scalar("n", 0, shape[-1]) if d.number % 4 == 1 else shape[-1])
+    x = d.pointwise(b, "x", b.load("u", shape, dtype=dtype))
+    y = b.let("y", "tile.slice", x, box, (first, *(0 for _ in shape[1:])), (*box[:-2], *cut))
+    b.out(d.pointwise(b, "z", y))
+    return b.function()
+
+
 def _part_of_pages(d: Draw, b: Build, dtype: DType, shape: Shape, box: Shape) -> Function:
     """A box of a tile that is made page by page, or whose pages are cut."""
     if d.number % 2:
@@ -216,6 +229,7 @@ PROGRAMS: dict[str, Generator] = {
     "flat.assemble.cut": assemble_cut,
     "pages.slice.pages": slice_pages,
     "pages.slice.pieces": slice_pieces,
+    "pages.slice.cut": slice_cut,
     "pages.slice.part": slice_part,
     "flat.slice.part": one_part,
     "flat.slice.pieces": slice_dropped,
@@ -228,6 +242,14 @@ def _sliced(shape: Shape, box: Shape, at: Shape, valid: Shape | None = None, dro
     x = b.load("x", shape, valid)
     offsets: tuple[int | Expr, ...] = (b.scalar("k", 0, 1), *at[1:]) if row else at
     b.out(b.let("y", "tile.slice", x, box, offsets, *(((), drop) if drop else ())))
+    return b.function()
+
+
+def _cut_window(shape: Shape, asked: Shape, valid: Shape | None = None) -> Function:
+    """Two pages of a load, of which a part is asked for, stored."""
+    b = Build()
+    x = b.load("x", shape, valid)
+    b.out(b.let("y", "tile.slice", x, (2, *shape[1:]), (b.scalar("k", 0, 1), 0, 0), asked))
     return b.function()
 
 
@@ -309,6 +331,12 @@ NEAR_MISSES: dict[str, tuple[Callable[[], Function], ...]] = {
         lambda: _sliced((4, 8, 6), (2, 4, 3), (0, 0, 3)),
         lambda: _sliced((4, 8, 16), (2, 4, 16), (0, 0, 0), (1, 8, 16)),
         lambda: _sliced((4, 8, 16), (4, 1, 16), (0, 2, 0), None, (1,)),
+    ),
+    "pages.slice.cut": (
+        lambda: _cut_window((4, 4, 8), (2, 3, 8), (3, 4, 8)),
+        lambda: _cut_window((4, 4, 8), (2, 4, 7)),
+        lambda: _cut_window((4, 3, 3), (2, 2, 3)),
+        lambda: _cut_window((4, 4, 8), (1, 3, 8)),
     ),
     "pages.slice.part": (
         lambda: _sliced((4, 8, 16), (2, 4, 16), (0, 0, 0), row=True),
