@@ -20,7 +20,7 @@ from egraph_rules.entries import Encoded
 from egraph_rules.expanding import state_expand
 from egraph_rules.loads import boxed, column_view, flat_view, load_of_columns, load_of_window, natural
 from egraph_rules.narrowed import partly_written
-from egraph_rules.opened import state_first_cut, state_write_into_gaps
+from egraph_rules.opened import state_first_cut, state_opened_op, state_write_into_gaps
 from egraph_rules.operands import (
     declared,
     is_tuple,
@@ -237,13 +237,8 @@ class Values(Windows):
         """State an op of the program; gives its entry."""
         assert isinstance(var.type, TileType)
         number, c = self.op_entry(call, var.type), self.commands
-        term = c.call("Nil")
-        for i in reversed(range(len(call.args))):
-            e = call.args[i]
-            if isinstance(e, Var) and e.name in self.out.numbers:
-                role = op.operands[min(i, len(op.operands) - 1)].role
-                term = c.call(_ROLE_NODES.get(role, "Data"), self.value(e.name), term)
-        self.define(var, c.call("Op", number, term))
+        tiles = {i: self.value(e.name) for i, e in enumerate(call.args) if isinstance(e, Var) and e.name in self.out.numbers}
+        self.define(var, c.call("Op", number, self.operands(call, op, tiles)))
         if op.name == "tile.transpose":
             self.scratch(number, self.kind(tile_of(call, 0)), call, var)
             if self.plain(var, call):
@@ -255,6 +250,7 @@ class Values(Windows):
         self.folded(number, call)
         if op.name == "tile.fillpad_expand" and var.type.rank > 2:
             state_expand(self, number, call, static(var.type))
+        state_opened_op(self, var, call, op, number)
         if not self.once("op", number):
             return number
         local = op.trait in (Trait.POINTWISE, Trait.ROW_WISE) or op.name in _ROW_LOCAL
@@ -275,6 +271,15 @@ class Values(Windows):
         if op.page_op is not None:
             self.paged(number, op.page_op, var)
         return number
+
+    def operands(self, call: Call, op: OpDef, values: dict[int, object]) -> object:
+        """The list of the tiles that an op takes, by what it does with each."""
+        term = self.commands.call("Nil")
+        for i in reversed(range(len(call.args))):
+            if i in values:
+                role = op.operands[min(i, len(op.operands) - 1)].role
+                term = self.commands.call(_ROLE_NODES.get(role, "Data"), values[i], term)
+        return term
 
     def low_rank(self, var: Var, call: Call) -> bool:
         """A 2-D op of 2-D tiles is its own machine form, whatever it does; a transpose is one only with its scratch tile."""

@@ -264,7 +264,7 @@ def _advice(op: str) -> str:
     declared = find_op(op)
     if declared is not None and declared.shape is ShapeRule.COL_REDUCE:
         return (
-            "axis 0 is reduced: pages must be whole 32-byte blocks, valid in full or not at all, or have one valid region each, the same for "
-            "all of them; pad them, or write the loop over the pages out"
+            "axis 0 is reduced: pages must be whole 32-byte blocks, valid in full or not at all, or have one valid region each, the same "
+            "for all of them; pad them, or write the loop over the pages out"
         )
     return "write the batch loop out, one 2-D tile per page"

@@ -57,6 +57,33 @@ def _then(shape: Shape, valid: Shape | None, *ops: tuple[object, ...], **last: o
     return fill
 
 
+def _cut_sum(valid: Shape | None, other: Shape | None, shape: Shape = (2, 3, 8)) -> Callable[[Build], object]:
+    """A sum of a tile and another one, which may be cut or of another shape."""
+
+    def fill(b: Build) -> None:
+        x, w = b.load("x", (2, 3, 8), valid), b.load("w", shape, other)
+        b.out(b.let("z", "tile.exp", b.let("y", "tile.add", x, w)))
+
+    return fill
+
+
+def _slabs(op: str) -> Callable[[Build], object]:
+    """An op on a tile of which a run tells how many slabs of axis 0 are valid, or where a window of it starts."""
+
+    def fill(b: Build) -> None:
+        n = b.scalar("n", 0, 1)
+        x = b.load("x", (2, 3, 8), None if op == "tile.slice" else (n, 3, 8))
+        match op:
+            case "tile.slice":
+                b.out(b.let("y", op, x, (2, 3, 8), (n, 0, 0), (2, 2, 8)))
+            case "tile.add":
+                b.out(b.let("z", op, b.let("y", op, x, b.load("w", (1, 3, 8))), b.load("u", (1, 3, 8))))
+            case _:
+                b.out(b.let("y", op, x, *((scratch_like(b, "tmp", x),) if op == "tile.col_argmax" else ())))
+
+    return fill
+
+
 def _relaid(b: Build) -> None:
     x = b.let("y0", "tile.move", b.load("x", (8, 16)), target_memory="Vec", blayout="col_major")
     b.out(b.let("y2", "tile.exp", b.let("y1", "tile.reshape", x, (8, 16))))
@@ -295,6 +322,14 @@ PROGRAMS: dict[str, Callable[[], Function]] = {
         "reshape of a layout": _relaid,
         "other dtype": _then((2, 3, 8), None, ("tile.reinterpret_view", (2, 3, 16)), dtype="INT16"),
         "other dtype of cut pages": _then((2, 3, 8), ROWS, ("tile.reinterpret_view", (2, 3, 16)), dtype="INT16"),
+        "other dtype of cut rows of rank 2": _then((6, 8), (4, 8), ("tile.reinterpret_view", (6, 16)), dtype="INT16"),
+        "other dtype of columns": _then((2, 16, 1), None, ("tile.reinterpret_view",), dtype="INT16"),
+        "sum with cut pages": _cut_sum(None, EVEN),
+        "sum of slabs": _cut_sum((1, 3, 8), None, (1, 3, 8)),
+        "sum of slabs that a run tells": _slabs("tile.add"),
+        "reduction of slabs that a run tells": _slabs("tile.col_max"),
+        "reduction of slabs that a run tells, with scratch": _slabs("tile.col_argmax"),
+        "window of cut pages at run time": _slabs("tile.slice"),
         "other dtype of rank 2": _then((6, 8), None, ("tile.reinterpret_view", (6, 16)), dtype="INT16"),
         "assemble of rows": _assembled((2, 4, 8), (1, 2, 8), (1, 2, 0)),
         "assemble of columns": _assembled((2, 4, 16), (1, 4, 8), (1, 0, 8)),

@@ -198,6 +198,37 @@ def pack(d: Draw) -> Function:
     return b.function()
 
 
+def opened(d: Draw) -> Function:
+    """Ops of which an operand repeats along the batch, on a tile that is valid in some slabs of its first axis, one after another."""
+    b, dtype = Build(), d.dtype(FLOATS)
+    lead = d.batch(3) if d.rank == 3 else (2, *d.batch(d.rank - 1))
+    shape, ones = (*lead, *d.page()), tuple(1 for _ in lead)
+    rows, cols = shape[-2:]
+    n = b.scalar("n", 0, shape[0]) if d.number % 5 else shape[0] - 1
+    y = b.load("x", shape, (n, *shape[1:]), dtype)
+    for i in range(2 if d.number % 4 == 0 else 1):
+        match (d.number + i) % 3:
+            case 0:
+                y = b.let(f"y{i}", d.random.choice(BINARY), y, b.load(f"w{i}", (*ones, rows, cols), dtype=dtype))
+            case 1:
+                y = b.let(f"y{i}", d.random.choice(ROW_EXPAND[:3]), y, b.load(f"w{i}", (*ones, rows, 1), dtype=dtype))
+            case _:
+                y = b.let(f"y{i}", d.random.choice(COL_EXPAND[:3]), y, b.load(f"w{i}", (*lead, 1, cols), (n, *lead[1:], 1, cols), dtype))
+    b.out(y)
+    return b.function()
+
+
+def opened_back(d: Draw) -> Function:
+    """Two such ops, one after the other."""
+    b, dtype = Build(), d.dtype(FLOATS)
+    shape, ops = (d.random.choice((2, 3)), *d.shape()[1:]), (d.random.choice(BINARY), d.random.choice(BINARY))
+    y = b.load("x", shape, (b.scalar("n", 0, shape[0]) if d.number % 2 else 1, *shape[1:]), dtype)
+    for i, op in enumerate(ops):
+        y = b.let(f"y{i}", op, y, b.load(f"w{i}", (1, *shape[1:]), dtype=dtype))
+    b.out(y)
+    return b.function()
+
+
 def slice_load(d: Draw) -> Function:
     """Windows of loads, which may be cut, of rank 2 and more, at constants and at scalars."""
     b, shape = Build(), d.page() if d.number % 4 == 3 else d.shape()
@@ -255,6 +286,8 @@ PROGRAMS: dict[str, Generator] = {
     "spread.same": spread_same,
     "pages.reshape": reshape,
     "pages.assemble": assemble,
+    "op.opened": opened,
+    "opened.back": opened_back,
     "flat.pack": pack,
     "slice.slice": slice_slice,
     "slice.load": slice_load,

@@ -298,7 +298,7 @@ def col_reduce(d: Draw) -> Function:
 def first_reduce(d: Draw) -> Function:
     """Axis 0 is reduced over as many slabs as a run tells, which may be none."""
     b, shape = Build(), (d.random.choice((2, 3)), *d.shape()[1:])
-    x = b.load("x", shape, (b.scalar("n", 0, shape[0]), *shape[1:]), d.dtype(FLOATS))
+    x = b.load("x", shape, (b.scalar("n", 0, shape[0] - 1), *shape[1:]), d.dtype(FLOATS))
     op = ("tile.col_sum", "tile.col_max", "tile.col_argmin", "tile.col_min", "tile.col_prod", "tile.col_sum")[d.number % 6]
     with_scratch = op == "tile.col_argmin" or d.number % 6 == 5
     b.out(b.let("y", op, d.pointwise(b, "z", x), *((scratch_like(b, "tmp", x),) if with_scratch else ())))

@@ -32,7 +32,8 @@ def _text(graph: Graph, node: ENode) -> str:
 
 
 def held(function: Function) -> list[str]:
-    """Of each value the nodes of its flat form, its pages, and its pages side by side, and those of each store."""
+    """Of each value the nodes of its flat form, its pages, and its pages side by side, and after `!` what keeps it from a flat form;
+    then the nodes of each store."""
     graph = saturated(function)
     found = []
     for name, number in graph.encoded.numbers.items():
@@ -40,7 +41,8 @@ def held(function: Function) -> list[str]:
             forms = [nodes(graph, carrier.get(number)) for carrier in (graph.flat, graph.families, graph.columns)]
             while len(forms) > 1 and forms[-1] == "-":
                 forms.pop()
-            found.append(f"{name} = {' | '.join(forms)}")
+            obstacles = graph.obstacles.get(graph.values[number], ())
+            found.append(" ! ".join((f"{name} = {' | '.join(forms)}", *obstacles)))
     return [*found, *(f"store = {nodes(graph, c)}" for _, c in sorted(graph.writes.items())[:-1])]
 
 

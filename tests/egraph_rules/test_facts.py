@@ -180,3 +180,23 @@ def test_sums_of_constants_are_one_position(one: Term, two: Term, equal: bool) -
 
     positions = dict((args[0], output) for args, output in saturated(fill).rows["window-at"])
     assert (positions[0] == positions[1]) == equal
+
+
+@pytest.mark.parametrize(
+    ("make", "base", "offset"),
+    [
+        (lambda c: num(c, 5), lambda c: num(c, 0), 5),
+        (sym, sym, 0),
+        (lambda c: plus(c, sym(c), num(c, 3)), sym, 3),
+        (lambda c: plus(c, plus(c, sym(c), c.call("Sym", 1)), num(c, 3)), lambda c: plus(c, sym(c), c.call("Sym", 1)), 3),
+        (lambda c: plus(c, sym(c), c.call("Sym", 1)), lambda c: plus(c, sym(c), c.call("Sym", 1)), 0),
+    ],
+)
+def test_a_position_is_what_varies_of_it_and_a_constant(make: Term, base: Term, offset: int) -> None:
+    def fill(c: Commands) -> None:
+        c.set("window-at", 0, make(c))
+        c.set("window-at", 1, base(c))
+
+    frozen = saturated(fill)
+    positions = dict((args[0], output) for args, output in frozen.rows["window-at"])
+    assert [args[1:] for args, _ in frozen.rows["at"] if args[0] == positions[0]] == [(positions[1], offset)]

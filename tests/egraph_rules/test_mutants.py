@@ -169,6 +169,21 @@ MUTANTS: dict[str, tuple[str, tuple[Edit, ...], tuple[str, ...]]] = {
         (("pages.slice.pieces", "p k r c", "p k c r"),),
         ("pages.slice.pieces",),
     ),
+    "rows and columns of cut pieces mixed": (
+        "difference",
+        (("pages.slice.cut", "p k r c", "p k c r"),),
+        ("pages.slice.cut",),
+    ),
+    "what meets a page that repeats is valid in full": (
+        "types",
+        (("op.opened", "(Op i (Data z (Nil)))", "z"),),
+        ("op.opened",),
+    ),
+    "all slabs are reduced": (
+        "difference",
+        (("flat.first-reduce", "(Op2 j (Data (Reshape2 (Op2 o (Data (Flat x) (Nil))) w) (Nil)))", "(Reshape2 (Op2 o (Data (Flat x) (Nil))) w)"),),
+        ("flat.first-reduce",),
+    ),
     "pieces may start anywhere": (
         "difference",
         (("flat.assemble.pieces", "k r c)", "k (Num 0) c)"),),
