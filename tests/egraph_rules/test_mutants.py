@@ -23,6 +23,8 @@ from pypto_ir.stmt import Function
 #: what is changed: part of a rule, text in it, text in its place
 Edit = tuple[str, str, str]
 
+#: axis 0 as rows of a tile of which all is made valid
+STACKED = "(Reshape2 (Op2 o (Data (Flat x) (Nil))) w)"
 MUTANTS: dict[str, tuple[str, tuple[Edit, ...], tuple[str, ...]]] = {
     # label: how it is caught, the edits, the rules whose programs are tried
     "an N-D tile is its flat form": (
@@ -181,7 +183,7 @@ MUTANTS: dict[str, tuple[str, tuple[Edit, ...], tuple[str, ...]]] = {
     ),
     "all slabs are reduced": (
         "difference",
-        (("flat.first-reduce", "(Op2 j (Data (Reshape2 (Op2 o (Data (Flat x) (Nil))) w) (Nil)))", "(Reshape2 (Op2 o (Data (Flat x) (Nil))) w)"),),
+        (("flat.first-reduce", f"(Op2 j (Data {STACKED} (Nil)))", STACKED),),
         ("flat.first-reduce",),
     ),
     "pieces may start anywhere": (
