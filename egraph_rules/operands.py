@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from egraph_rules import forms
 from pypto_ir.dtypes import DType
-from pypto_ir.expr import Expr, Var
+from pypto_ir.expr import Expr, Var, const_int
 from pypto_ir.ops.registry import OpDef, find_op
 from pypto_ir.stmt import Call, tuple_items
 from pypto_ir.types import TileLayout, TileType
@@ -25,9 +25,13 @@ def one_argument_view(call: Call) -> bool:
 
 
 def stacks_columns(t: TileType) -> bool:
-    """True for N-D tiles that lie column by column, as those with one column do unless their layout is stated: a view as another dtype
-    scales their rows."""
+    """True for N-D tiles that lie column by column: a view as another dtype scales their rows."""
     return t.rank > 2 and t.effective_view.blayout is TileLayout.COL_MAJOR
+
+
+def one_column(t: TileType) -> bool:
+    """True for those with one column, which lies as rows would."""
+    return stacks_columns(t) and const_int(t.shape[-1]) == 1
 
 
 def without_shape(call: Call) -> Call:

@@ -26,7 +26,7 @@ from egraph_rules.operands import (
     is_tuple,
     narrows,
     one_argument_view,
-    stacks_columns,
+    one_column,
     static,
     static_type,
     tile_of,
@@ -161,7 +161,7 @@ class Values(Windows):
             case "tile.reshape" if self.plain(var, value):
                 self.define(var, self.commands.call("Reshape", self.arg(value, 0), static(var.type)))
                 self.region_of_reshape(var, tile_of(value, 0))
-            case "tile.reinterpret_view" if (len(value.args) == 2 or stacks_columns(tile_of(value, 0))) and var.type.memref is None:
+            case "tile.reinterpret_view" if (len(value.args) == 2 or one_column(tile_of(value, 0))) and var.type.memref is None:
                 entry = self.op_entry(value, var.type, keep=1)
                 self.define(var, self.commands.call("Reinterpret", entry, self.arg(value, 0), static(var.type)))
             case "tile.assemble" if self.positioned(value):
