@@ -135,9 +135,11 @@ def parts(chosen: list[tuple[Subject, Mutant]]) -> list[tuple[str, str]]:
 
 
 def unnoticed(chosen: list[tuple[Subject, Mutant]], verdicts: dict[str, Verdict]) -> list[tuple[str, str]]:
-    """The parts of which no mutant was killed."""
+    """The parts of which no mutant was killed, but those of which every mutant is known to change nothing."""
     noticed = {(m.file, m.where) for _, m in chosen if m.key in verdicts and verdicts[m.key].killed}
-    return [part for part in parts(chosen) if part not in noticed]
+    same = equivalents()
+    could = {(m.file, m.where) for _, m in chosen if m.name not in same}
+    return [part for part in parts(chosen) if part in could and part not in noticed]
 
 
 def table(mutants: list[tuple[Subject, Mutant]], verdicts: dict[str, Verdict]) -> str:
