@@ -48,15 +48,28 @@ class EveryChoice:
             return None
 
     @cached_property
+    def order(self) -> list[frozenset[int]]:
+        """All choices, the cheapest first."""
+        return sorted(self.choices, key=lambda chosen: (self.brute.cost(chosen), sorted(chosen)))
+
+    @property
     def cheapest(self) -> frozenset[int]:
         """The cheapest choice without limits."""
-        return min(self.choices, key=lambda chosen: (self.brute.cost(chosen), sorted(chosen)))
+        return self.order[0]
 
-    def compared(self, target: Target) -> Compared:
-        """Write every choice and hold the exact choice against the cheapest that fits; asserts that they agree."""
+    def compared(self, target: Target, dearer: bool = True) -> Compared:
+        """Write the choices and hold the exact choice against the cheapest that fits; asserts that they agree. Those that cost more than a
+        program that fits are written with `dearer` only: no program costs less than its choice."""
         judge = Judge(self.question.problem, target, DEFAULT_TRIPS)
-        verdicts = [judge.judge(sorted(chosen)) for chosen in self.choices]
-        least = min((v.price.cost for v in verdicts if v.fits and v.price is not None), default=None)
+        verdicts: list[Verdict] = []
+        least: float | None = None
+        for chosen in self.order:
+            if least is not None and not dearer and self.brute.cost(chosen) > least * (1 + 1e-9):
+                break
+            v = judge.judge(sorted(chosen))
+            verdicts.append(v)
+            if v.fits and v.price is not None:
+                least = v.price.cost if least is None else min(least, v.price.cost)
         found = chosen_by(self.question, judge)
         if least is None:
             assert isinstance(found, Refused), "brute force finds no program that fits"
@@ -78,8 +91,7 @@ class EveryChoice:
     def first_that_fits(self, target: Target, most: int) -> Verdict | None:
         """The first of the `most` cheapest choices that fits."""
         judge = Judge(self.question.problem, target, DEFAULT_TRIPS)
-        order = sorted(self.choices, key=lambda chosen: (self.brute.cost(chosen), sorted(chosen)))
-        return next((v for v in (judge.judge(sorted(chosen)) for chosen in order[:most]) if v.fits), None)
+        return next((v for v in (judge.judge(sorted(chosen)) for chosen in self.order[:most]) if v.fits), None)
 
 
 def chosen_by(question: Question, judge: Judge) -> Fitted | Refused:

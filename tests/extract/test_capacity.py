@@ -18,7 +18,7 @@ from extract.fit import Fitted
 from extract.lower import lower
 from extract.question import Question
 from extract.rows import Rows
-from extract.target import Target, load_target
+from extract.target import Target
 from extract.trips import DEFAULT_TRIPS
 from extract.verdict import Judge, Verdict
 from pypto_eqsat.driver import optimize
@@ -29,7 +29,8 @@ from tests.extract.brute_force import CHOICES, asked
 from tests.extract.every_choice import SECONDS, Compared, EveryChoice, chosen_by
 from tests.extract.memory_machine import MemoryMachine
 
-FREE = load_target(None)
+#: the same prices, memories without a limit
+FREE = replace(TARGET, name="free", memories={memory: replace(its, capacity=None) for memory, its in TARGET.memories.items()})
 #: choices that are written as programs for one function, and for one of a long run
 MOST, MANY = 400, CHOICES
 #: shares of what the cheapest program needs that the memories hold
@@ -52,7 +53,7 @@ def tight(free: Verdict, source: Random) -> Target:
 
 def compare(function: Function, aliased: tuple[tuple[str, str], ...], source: Random | None, most: int = MOST) -> Compared | None:
     """Compare the choice with the brute force, under limits drawn from `source` where one is given; None for functions that are refused
-    or have too many choices."""
+    or have too many choices. Where there may be many, those that are dearer than the cheapest program are not written."""
     question = asked(function, aliased)
     every = None if question is None else EveryChoice.of(question, most)
     if every is None:
@@ -63,7 +64,7 @@ def compare(function: Function, aliased: tuple[tuple[str, str], ...], source: Ra
         if free.allocation is None:
             return None
         target = tight(free, source)
-    return every.compared(target)
+    return every.compared(target, dearer=most <= MOST)
 
 
 def all_compared(seeds: Iterable[int], limited: bool, most: int = MOST) -> list[Compared]:
