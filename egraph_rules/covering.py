@@ -99,8 +99,7 @@ class Covering:
     def made(self, term: object, t: TileType) -> object:
         """A value that no statement of the program names, of type `t`."""
         c, self.count = self.values.commands, self.count + 1
-        c.set("renewed", self.count, term)
-        value = c.call("renewed", self.count)
+        value = c.let(f"renewed{self.count}", term)
         c.set("kind", value, self.values.kind(t))
         c.fact("Flat", value)
         if t.rank > 2 and forms.pages(static(t)) > 1:
