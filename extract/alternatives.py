@@ -137,7 +137,7 @@ class _Links:
 
     def __init__(self, problem: Problem) -> None:
         self.problem = problem
-        self.live = sorted(i for members in problem.by_class.values() for i in members)
+        self.live = problem.live
         self.servers: dict[tuple[int, int], list[int]] = {}
         self.users: dict[int, list[tuple[int, int]]] = {i: [] for i in self.live}
         self.small = len(self.live) <= WHOLE

@@ -96,7 +96,7 @@ class Model:
 
         self.cp, self.problem = cp_model, problem
         self.model = cp_model.CpModel()
-        self.live = sorted(i for members in problem.by_class.values() for i in members)
+        self.live = problem.live
         self.take = {i: self.model.new_bool_var(f"y{i}") for i in self.live}
         self.extras: list[tuple[Any, int, Cycles]] = []
         for d in problem.roots:

@@ -108,6 +108,11 @@ class Problem:
         items, candidates = self.regions.items, self.candidates
         return {c: tuple(sorted({items[candidates[i].region].trips for i in members})) for c, members in self.by_class.items()}
 
+    @property
+    def live(self) -> list[int]:
+        """The candidates that may be chosen, each once: what hands a carry on is listed by its handover and by its form."""
+        return sorted({i for members in self.by_class.values() for i in members})
+
     def loads_with(self, chosen: list[int]) -> list[Cycles]:
         """The load of every region with these candidates in it."""
         loads = list(self.loads)

@@ -35,7 +35,7 @@ class Rows:
 
     def __init__(self, problem: Problem, target: Target) -> None:
         self.problem, self.target = problem, target
-        self.live = sorted(i for members in problem.by_class.values() for i in members)
+        self.live = problem.live
         self.anchored = self._anchored()
         self.stages = self._stages()
         self.sizes = {i: self._size(i) for i in self.live}
