@@ -57,15 +57,18 @@ class EveryChoice:
         """The cheapest choice without limits."""
         return self.order[0]
 
-    def compared(self, target: Target, dearer: bool = True) -> Compared:
-        """Write the choices and hold the exact choice against the cheapest that fits; asserts that they agree. Those that cost more than a
-        program that fits are written with `dearer` only: no program costs less than its choice."""
+    def compared(self, target: Target, written: int | None = None) -> Compared | None:
+        """Write the choices and hold the exact choice against the cheapest that fits; asserts that they agree. With `written` those that
+        cost more than a program that fits are left out, for no program costs less than its choice, and functions that more than so many
+        programs have to be written for (None)."""
         judge = Judge(self.question.problem, target, DEFAULT_TRIPS)
         verdicts: list[Verdict] = []
         least: float | None = None
         for chosen in self.order:
-            if least is not None and not dearer and self.brute.cost(chosen) > least * (1 + 1e-9):
+            if written is not None and least is not None and self.brute.cost(chosen) > least * (1 + 1e-9):
                 break
+            if written is not None and len(verdicts) == written:
+                return None
             v = judge.judge(sorted(chosen))
             verdicts.append(v)
             if v.fits and v.price is not None:

@@ -31,8 +31,8 @@ from tests.extract.memory_machine import MemoryMachine
 
 #: the same prices, memories without a limit
 FREE = replace(TARGET, name="free", memories={memory: replace(its, capacity=None) for memory, its in TARGET.memories.items()})
-#: choices that are written as programs for one function, and for one of a long run
-MOST, MANY = 400, CHOICES
+#: choices of one function, all of which are written as programs; of one of a long run, and how many of these may have to be written
+MOST, MANY, WRITTEN = 400, CHOICES, 300
 #: shares of what the cheapest program needs that the memories hold
 SHARES = (0.5, 0.6, 0.75, 0.9, 0.99, 1.0, 1.0, 1.2)
 #: the same for programs that are to fit more often
@@ -64,7 +64,7 @@ def compare(function: Function, aliased: tuple[tuple[str, str], ...], source: Ra
         if free.allocation is None:
             return None
         target = tight(free, source)
-    return every.compared(target, dearer=most <= MOST)
+    return every.compared(target, None if most <= MOST else WRITTEN)
 
 
 def all_compared(seeds: Iterable[int], limited: bool, most: int = MOST) -> list[Compared]:
