@@ -72,6 +72,7 @@ def test_pages_of_half_blocks_side_by_side_are_seen(monkeypatch: pytest.MonkeyPa
         return shape[-2] % 8 == 0 and shape[-1] % 8 == 0
 
     monkeypatch.setattr(forms, "packs_columns", packs)
+    monkeypatch.setitem(forms.FACTS, "kind-packs", packs)
     assert any({"V301", "V302", "V303", "V304"} & set(_codes(p)) for p in programs()[:60])
 
 
