@@ -24,6 +24,8 @@ ARTIFACTS = Path(__file__).parents[1] / "artifacts"
 WIDTHS = (390, 1400)
 #: milliseconds that a page has to open, far more than it takes
 PATIENCE = 120_000
+#: pixels of a page that a picture shows: a browser does not take pictures of pages of any height
+TALLEST = 4_000
 _BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 
 
@@ -53,15 +55,18 @@ def opened(browser: Any, file: Path, width: int, scheme: str = "light", scripts:
     tab.on("request", lambda request: requests.append(request.url))
     tab.goto(file.as_uri())
     seen = {"faults": faults, "requests": [r for r in requests if r != file.as_uri()]}
+    tall = TALLEST
     if scripts:
         seen["width"] = tab.evaluate("document.documentElement.scrollWidth")
         seen["wide"] = tab.evaluate(
             "[...document.querySelectorAll('body *')].filter(e => !e.closest('.scroll') && !e.closest('svg')"
             " && !e.closest('.hidden') && e.getBoundingClientRect().right > innerWidth + 1).map(e => e.outerHTML.slice(0, 80))"
         )
+        tall = min(tall, tab.evaluate("document.documentElement.scrollHeight"))
         seen["background"] = tab.evaluate("getComputedStyle(document.body).backgroundColor")
     ARTIFACTS.mkdir(exist_ok=True)
-    tab.screenshot(path=ARTIFACTS / f"{file.stem}.{width}.{scheme}.png", full_page=True)
+    clip = {"x": 0, "y": 0, "width": width, "height": tall}
+    tab.screenshot(path=ARTIFACTS / f"{file.stem}.{width}.{scheme}.png", full_page=True, clip=clip)
     context.close()
     return seen
 
