@@ -129,9 +129,11 @@ class Commands:
         *keys, value = (self._arg(a) for a in args)
         self.items.append(self._b.Set(self._span, function, keys, value))
 
-    def define(self, number: int, term: Any) -> None:
-        """Value `number` is a term, and has a name from here on: a rule may not look up `(value number)`."""
-        self.set("value", number, self.let(f"v{number}", term))
+    def define(self, number: int, term: Any) -> Any:
+        """Value `number` is a term, and has a name from here on, which is given: a rule may not look up `(value number)`."""
+        value = self.let(f"v{number}", term)
+        self.set("value", number, value)
+        return value
 
     def let(self, name: str, term: Any) -> Any:
         """A name for a term, which is made."""
@@ -176,7 +178,7 @@ class Session:
         rule = b.RuleCommand(b.Rule(span, commands.items, [], _INPUT, _INPUT))
         try:
             self._egraph.run_program(rule, b.RunSchedule(b.Run(span, b.RunConfig(_INPUT))))
-        except bindings().EggSmolError as error:
+        except b.EggSmolError as error:
             raise UnsoundRule(str(error)) from error
 
     def saturate(self, limits: Limits) -> Report:

@@ -52,6 +52,10 @@ class Entries:
         self._entries.add(key)
         return True
 
+    def value(self, name: str) -> object:
+        """A tile value of the program that was defined before."""
+        return self.commands.value(self.out.numbers[name])
+
     def shape(self, shape: forms.Shape) -> None:
         """Shape arithmetic for a shape and what its carriers have."""
         if shape in self._shapes:

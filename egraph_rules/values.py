@@ -64,9 +64,6 @@ class Values(Windows):
         #: accumulators whose rows lie as some product of fewer rows leaves them
         self.partly = partly_written(out.function)
 
-    def value(self, name: str) -> object:
-        return self.commands.value(self.out.numbers[name])
-
     def define(self, var: Var, term: object) -> None:
         """Give a value its number, its term, and the facts of its type."""
         t = var.type
@@ -74,20 +71,20 @@ class Values(Windows):
         number = self.out.numbers[var.name] = len(self.out.types)
         self.out.types.append(t)
         c = self.commands
-        c.define(number, term)
+        value = c.define(number, term)
         if t.static_shape is None:
             return
         if var.name in self.partly:
             t = replace(t, view=replace(t.effective_view, compact=Compact.NORMAL))
-        c.set("kind", c.value(number), self.kind(t))
+        c.set("kind", value, self.kind(t))
         # carriers are asked for at once: a demand that travels from the stores upwards would take a round for every op on its way
-        c.fact("Flat", c.value(number))
+        c.fact("Flat", value)
         if not forms.rows_prefix(t):
-            c.fact("Packed", c.value(number))
+            c.fact("Packed", value)
         if t.rank > 2 and forms.pages(static(t)) > 1 and forms.even_pages(t):
-            c.fact("Pages", c.value(number))
+            c.fact("Pages", value)
         if forms.packs_columns(t):
-            c.fact("Cols", c.value(number))
+            c.fact("Cols", value)
 
     def kind(self, t: TileType) -> int:
         """The number of a type; what it says of its values is stated once."""

@@ -118,8 +118,7 @@ class Windows(Entries):
     def earlier(self, relation: str, window: int, tile: Var, name: str) -> None:
         """A fact of a window, its tile and an earlier tile."""
         if name != tile.name:
-            values = (self.commands.value(self.out.numbers[n]) for n in (tile.name, name))
-            self.commands.fact(relation, window, *values)
+            self.commands.fact(relation, window, self.value(tile.name), self.value(name))
 
     def region_of_write(self, var: Var, w: Window, source: TileType) -> None:
         """How the flat form of an assemble gets its valid region, where a 2-D assemble does not deduce it from that of its target."""
@@ -132,7 +131,7 @@ class Windows(Entries):
         write = Call("tile.assemble", (Var("target", flat), Var("source", forms.flat_type(source)), at))
         if not deduces(write, forms.region(t)):
             opened = self.valid_entry(flat.shape)
-            value = self.commands.value(self.out.numbers[var.name])
+            value = self.value(var.name)
             self.commands.set("opened", value, opened)
             self.commands.set("closed", value, opened if forms.whole(t) else self.valid_entry(forms.region(t)))
 
@@ -145,7 +144,7 @@ class Windows(Entries):
             return
         shape = MakeTuple(dims(*forms.collapsed(static(t))))
         if deduces(Call("tile.reshape", (Var("source", forms.flat_type(source)), shape)), forms.region(t)):
-            self.commands.fact("recut", self.commands.value(self.out.numbers[var.name]))
+            self.commands.fact("recut", self.value(var.name))
 
     def valid_entry(self, valid: Dims) -> int:
         """The entry of the op that gives a 2-D tile a valid region."""

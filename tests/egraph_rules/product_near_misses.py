@@ -227,14 +227,14 @@ def _reduced(shape: Shape, valid: Shape | None = None, op: str = "tile.col_max",
     return make
 
 
-def _first_reduced(shape: Shape, axis: int, op: str = "tile.col_max") -> Make:
+def _first_reduced(shape: Shape, axis: int) -> Make:
     """Axis 0 reduced of a tile that is valid as far as a run tells along an axis, and in the first slab only where that is not axis 0."""
 
     def make() -> Function:
         b = Build()
         n = b.scalar("n", 0, shape[axis])
         valid = tuple(n if i == axis else 1 if i < axis else extent for i, extent in enumerate(shape))
-        b.out(b.let("y", op, b.load("x", shape, valid)))
+        b.out(b.let("y", "tile.col_max", b.load("x", shape, valid)))
         return b.function()
 
     return make
