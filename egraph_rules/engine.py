@@ -163,7 +163,7 @@ class Commands:
                 return self._b.Lit(self._span, self._b.Int(a))
             case str():
                 return self._b.Lit(self._span, self._b.String(a))
-        return self._b.Call(self._span, "vec-of" if a else "vec-empty", [self._arg(x) for x in a])
+        return self.let(f"s{len(self._made)}", self._b.Call(self._span, "vec-of" if a else "vec-empty", [self._arg(x) for x in a]))
 
 
 class Session:

@@ -17,7 +17,7 @@ from egraph_rules.graph import ENode, Graph
 from egraph_rules.tables import FillEntry, StoreEntry
 from extract.cost import call_cost
 from extract.cycles import ZERO, Cycles
-from extract.legal import nd_values
+from extract.legal import is_nd
 from extract.machine import (
     FAMILIES,
     band_call,
@@ -182,7 +182,7 @@ class _Search:
         written = sum(is_value(s) or is_store(s) for s in walk(graph.encoded.function.body))
         self.code = target.code if written <= target.code.cached else replace(target.code, cached=0)
         # a text that is 2-D already is its author's, and may be all that there is
-        self.lowers = bool(nd_values(graph.encoded.function))
+        self.lowers = is_nd(graph.encoded.function)
         self.types: dict[int, Type] = {}
         self.costs: dict[int, float] = {}
         #: how many options of a class were found when it was settled

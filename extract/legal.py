@@ -128,7 +128,7 @@ def window_diagnostics(function: Function, obstacles: list[Obstacle]) -> list[Di
 def is_two_d(function: Function) -> bool:
     """True where a function is legal as it stands: it passes TileOps2D, no value has rank above 2, every store into a tensor of rank
     above 2 names its box unless it stores scales, and no tile is read after it was overwritten in place."""
-    if tile_ops_2d(function) or nd_values(function):
+    if is_nd(function) or tile_ops_2d(function):
         return False
     for s in walk(function.body):
         if is_store(s) and isinstance(s, Assign | Eval) and isinstance(s.value, Call):
@@ -138,12 +138,25 @@ def is_two_d(function: Function) -> bool:
     return not violations(function)
 
 
+def is_nd(function: Function) -> bool:
+    """True where a function defines or reads a value of rank above 2."""
+    return any(_wide(s) is not None for s in walk(function.body))
+
+
 def nd_values(function: Function) -> list[Diagnostic]:
     """Every value of rank above 2 that a function defines or reads, one diagnostic for each statement."""
     found = []
     for s in walk(function.body):
-        wide = [v for v in (*definitions(s), *uses(s)) if isinstance(v.type, TileType) and v.type.rank > 2]
-        if wide:
+        wide = _wide(s)
+        if wide is not None:
             place = Place(function=function.name, statement=statement_text(s), loc=s.loc)
-            found.append(Diagnostic("L002", f"{wide[0].name} still has rank {wide[0].type.rank}", place))  # type: ignore[union-attr]
+            found.append(Diagnostic("L002", f"{wide.name} still has rank {wide.type.rank}", place))  # type: ignore[union-attr]
     return found
+
+
+def _wide(s: Stmt) -> Var | None:
+    """The first tile of rank above 2 that a statement defines or reads itself."""
+    for v in (*definitions(s), *uses(s)):
+        if isinstance(v.type, TileType) and v.type.rank > 2:
+            return v
+    return None

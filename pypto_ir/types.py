@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from enum import Enum
+from functools import cache, cached_property
 from typing import TypeAlias
 
 from pypto_ir.dtypes import DType
@@ -129,9 +130,9 @@ class TensorType:
         return len(self.shape)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class TileType:
-    """An on-chip tile; `view` is absent where (shape, memory) imply it."""
+    """An on-chip tile; `view` is absent where (shape, memory) imply it. What is asked of it again and again is kept."""
 
     shape: Dims
     dtype: DType
@@ -143,7 +144,7 @@ class TileType:
     def rank(self) -> int:
         return len(self.shape)
 
-    @property
+    @cached_property
     def effective_view(self) -> TileView:
         """The view with defaults filled in; its `valid` is never empty."""
         view = self.view or implicit_view(self.shape, self.memory)
@@ -154,7 +155,7 @@ class TileType:
         """The valid extents, the shape where fully valid."""
         return self.view.valid if self.view and self.view.valid else self.shape
 
-    @property
+    @cached_property
     def static_shape(self) -> tuple[int, ...] | None:
         """The shape as integers, or None where a dim is not constant."""
         dims = tuple(const_int(d) for d in self.shape)
@@ -221,11 +222,15 @@ _BOXED = {
 
 def implicit_view(shape: Dims, memory: Memory | None) -> TileView:
     """The view that an absent tile view stands for (`spec/tile_ir.md` section 2, table)."""
+    rows, cols = (const_int(shape[0]), const_int(shape[1])) if len(shape) == 2 else (None, None)
+    return _implied(memory, cols == 1 and rows is not None and rows > 1)
+
+
+@cache
+def _implied(memory: Memory | None, column: bool) -> TileView:
     if memory in _BOXED:
         blayout, slayout, fractal = _BOXED[memory]
         return TileView(blayout=blayout, slayout=slayout, fractal=fractal)
-    rows, cols = (const_int(shape[0]), const_int(shape[1])) if len(shape) == 2 else (None, None)
-    column = cols == 1 and rows is not None and rows > 1
     blayout = TileLayout.COL_MAJOR if column else TileLayout.ROW_MAJOR
     slayout = TileLayout.COL_MAJOR if memory is Memory.RIGHT else TileLayout.NONE_BOX
     return TileView(blayout=blayout, slayout=slayout)
