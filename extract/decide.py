@@ -78,13 +78,12 @@ def _decide_part(
         if limits.reached is not None:
             return Decision(start, cost, min(bound, cost), "bounded", first, limits.reached)
         solution = solve(problem, limits, start or None)
-        if solution is not None:
-            if solution.cost == inf:
-                return Decision([], inf, inf, "infeasible", first)
-            bound = max(bound, solution.bound)
-            if solution.cost < cost - 1e-9:
-                start, cost = list(solution.chosen), solution.cost
-        if solution is None or not solution.optimal:
+        if solution.bound == inf:
+            return Decision([], inf, inf, "infeasible", first)
+        bound = max(bound, solution.bound)
+        if solution.cost < cost - 1e-9:
+            start, cost = list(solution.chosen), solution.cost
+        if not solution.optimal:
             limit = limits.of_solver
     optimal = cost < inf and cost - bound <= 1e-9 * max(1.0, cost)
     return Decision(start, cost, min(bound, cost), "optimal" if optimal else "bounded", first, None if optimal else limit)

@@ -1,8 +1,9 @@
 """The exact choice: the candidates of least cost, found and proved by OR-Tools CP-SAT.
 
 A variable for every candidate; every root and every demand of a chosen candidate has a server; a region costs its trips times the most
-loaded pipe and a share of all pipes. What would be made of itself (a flat tile packed from pages that are rows of that tile) is cut off
-when it shows up: some member of such a circle must be served from outside. Cuts and capacity rows are constraints like all others.
+loaded pipe and a share of all pipes. What would be made of itself (a flat tile packed from pages that are rows of that tile) is cut off,
+pairs beforehand and larger circles when they show up: some member must be served from outside. Cuts and capacity rows are constraints like
+all others.
 """
 
 from __future__ import annotations
@@ -23,8 +24,8 @@ _MOST = 1 << 60
 
 @dataclass(frozen=True, slots=True)
 class Solution:
-    """Chosen candidates, their cost recomputed exactly, a lower bound of every choice, and whether the two meet; an infinite cost
-    where it is proved that there is no choice."""
+    """Chosen candidates, their cost recomputed exactly, a lower bound of every choice, and whether the two meet. The cost is infinite
+    where no choice was found, so is the bound where it is proved that there is none."""
 
     chosen: tuple[int, ...]
     cost: float
@@ -32,10 +33,10 @@ class Solution:
     optimal: bool
 
 
-def solve(problem: Problem, limits: ChoiceLimits, start: list[int] | None = None) -> Solution | None:
-    """The best choice within limits, which are charged for it, or None where none was found; `start` is a choice to improve on."""
+def solve(problem: Problem, limits: ChoiceLimits, start: list[int] | None = None) -> Solution:
+    """The best choice within limits, which are charged for it; `start` is a choice to improve on."""
     if not limits.left:
-        return None
+        return Solution((), inf, 0.0, False)
     model = Model(problem)
     if start is not None:
         model.hint(start)
@@ -113,10 +114,24 @@ class Model:
             # a region makes a class in one way; what is handed on may take both forms
             if c >= 0 and len(members) > 1:
                 self.model.add_at_most_one(self.take[i] for i in members)
+        self.add_pairs()
         self.add_conditions()
         self.scale = self.objective()
 
     # what is known of choices
+
+    def add_pairs(self) -> None:
+        """Two candidates do not make each other, as a tile and one of its pages would: one of them is served by a third. Larger circles
+        are rare, and cut off when they show up."""
+        problem = self.problem
+        for i in self.live:
+            for d in problem.candidates[i].demands:
+                servers = problem.servers(d)
+                for j in servers:
+                    for back in problem.candidates[j].demands if j > i else ():
+                        if i in (others := problem.servers(back)):
+                            third = [self.take[n] for n in dict.fromkeys((*servers, *others)) if n not in (i, j)]
+                            self.model.add_bool_or([*third, self.take[i].negated(), self.take[j].negated()])
 
     def add_conditions(self) -> None:
         for cut in self.problem.conditions.cuts:
@@ -210,12 +225,13 @@ class Model:
         for i, var in self.take.items():
             self.model.add_hint(var, i in members)
 
-    def solve(self, limits: ChoiceLimits) -> Solution | None:
-        problem = self.problem
+    def solve(self, limits: ChoiceLimits) -> Solution:
+        """Solve until what is found can be computed; what bounds it without a cut bounds it with the cut, too."""
+        problem, least = self.problem, 0.0
         while True:
             limits.charge(MODEL + CONSTRAINT * len(self.model.proto.constraints))
             if not limits.left:
-                return None
+                return Solution((), inf, least, False)
             solver = self.cp.CpSolver()
             solver.parameters.max_deterministic_time = limits.left / SOLVER
             solver.parameters.max_time_in_seconds = limits.clock_left
@@ -228,8 +244,9 @@ class Model:
             limits.charge(SOLVER * solver.response_proto.deterministic_time)
             if status == self.cp.INFEASIBLE:
                 return Solution((), inf, inf, True)
+            least = max(least, self.bound(solver.best_objective_bound))
             if status not in (self.cp.OPTIMAL, self.cp.FEASIBLE):
-                return None
+                return Solution((), inf, least, False)
             chosen = [i for i, var in self.take.items() if solver.value(var)]
             order = realized(problem, chosen)
             if len(order) == len(chosen):
@@ -238,7 +255,7 @@ class Model:
                 self.cut(circle)
         cost = problem.cost(chosen)
         proved = status == self.cp.OPTIMAL and self.exact
-        return Solution(tuple(order), cost, cost if proved else min(cost, self.bound(solver.best_objective_bound)), proved)
+        return Solution(tuple(order), cost, cost if proved else min(cost, least), proved)
 
     def bound(self, found: float) -> float:
         """What the solver's bound says of the cost: whole units of it, without the last bits of ties."""

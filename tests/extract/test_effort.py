@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import time
-from random import Random
 from typing import Any
 
 import pytest
 
-from extract.effort import SLOWEST, ChoiceLimits
+from benchmarks.scaling import loops
+from extract.effort import SLOWEST, WORK, ChoiceLimits
 from extract.exact import Model
 from extract.lower import lower
 from extract.target import load_target
+from pypto_ir.json_reader import read_program
 from pypto_ir.stmt import Function
-from tests.generators import random_batched
 
 TARGET = load_target("ascend910b")
 
@@ -42,20 +42,23 @@ def test_what_goes_on_with_a_result_has_work_left() -> None:
     assert again.left == 1.0 and again.clock is not None and 90.0 < again.clock <= 100.0
 
 
-#: seeds of programs whose choice takes several runs of the solver, and seconds of work that are too few for it
-CUT_SHORT = [(38, 0.08), (46, 0.08)]
+#: loops and ops of programs that are left to the solver, and seconds of work that are too few for its proof
+CUT_SHORT = [(4, 100, 0.1), (8, 160, 0.2)]
 
 
-def hurried(seed: int, seconds: float) -> tuple[Function, float, str | None]:
+def hurried(count: int, ops: int, seconds: float) -> tuple[Function, float, str | None]:
     """A function lowered with little work: what comes of it, its bound, and the limit that ended the choice."""
-    found = lower(random_batched(Random(seed)).functions[0], TARGET, choice_limits=ChoiceLimits(seconds, clock=60.0))
+    program = read_program(loops(count, ops), "loops.json")
+    found = lower(program.functions[0], TARGET, choice_limits=ChoiceLimits(seconds, clock=60.0))
     return found.function, found.lower_bound, found.limit
 
 
-@pytest.mark.parametrize(("seed", "seconds"), CUT_SHORT)
-def test_a_choice_that_is_cut_short_is_the_same_on_a_slower_machine(monkeypatch: pytest.MonkeyPatch, seed: int, seconds: float) -> None:
-    before = hurried(seed, seconds)
-    assert before[2] is not None
+@pytest.mark.parametrize(("count", "ops", "seconds"), CUT_SHORT)
+def test_a_choice_that_is_cut_short_is_the_same_on_a_slower_machine(
+    monkeypatch: pytest.MonkeyPatch, count: int, ops: int, seconds: float
+) -> None:
+    before, least = hurried(count, ops, seconds), hurried(count, ops, 0.001)
+    assert before[2] == least[2] == WORK and before[1] > 2.0 * least[1], "the solver proved something, and not all of it"
     solved: list[float] = []
     solve = Model.solve
 
@@ -65,4 +68,5 @@ def test_a_choice_that_is_cut_short_is_the_same_on_a_slower_machine(monkeypatch:
         return solve(self, limits)
 
     monkeypatch.setattr(Model, "solve", slowly)
-    assert hurried(seed, seconds) == before and solved
+    assert hurried(count, ops, seconds) == before
+    assert solved

@@ -23,7 +23,7 @@ from extract import exact as solving
 from extract import ranking
 from extract.decide import decide
 from extract.effort import ChoiceLimits
-from extract.exact import circles, realized, solve
+from extract.exact import Solution, circles, realized, solve
 from extract.lower import lower
 from extract.parts import parts
 from extract.plan import greedy
@@ -81,7 +81,7 @@ def check(function: Function, aliased: tuple[tuple[str, str], ...], target: Targ
     found = search(asking, [], float("inf"), 1 << 30)
     assert (found.complete, found.cost) == (True, least) and brute.valid(frozenset(found.chosen))
     solution = solve(asking, ChoiceLimits(SECONDS))
-    assert solution is not None and (solution.optimal, solution.cost, solution.bound) == (True, least, least)
+    assert (solution.optimal, solution.cost, solution.bound) == (True, least, least)
     assert brute.valid(frozenset(solution.chosen))
     return Checked(len(costs), priced(question, decision.chosen, min(costs), target))
 
@@ -176,6 +176,13 @@ def met(monkeypatch: pytest.MonkeyPatch) -> list[set[int]]:
     return found
 
 
+@pytest.fixture
+def without_pairs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Circles of two show up like larger ones."""
+    monkeypatch.setattr(solving.Model, "add_pairs", lambda self: None)
+
+
+@pytest.mark.usefixtures("without_pairs")
 def test_what_would_be_made_of_itself_is_cut_off(met: list[set[int]]) -> None:
     question = asked(circular())
     assert question is not None
@@ -183,7 +190,7 @@ def test_what_would_be_made_of_itself_is_cut_off(met: list[set[int]]) -> None:
     circle = {candidate(asking, "PackRows"), candidate(asking, "RowsOf", candidate(asking, "PackRows"))}
     assert realized(asking, sorted(circle)) == [] and circles(asking, sorted(circle), []) == [sorted(circle)]
     solution = solve(asking, ChoiceLimits(SECONDS))
-    assert solution is not None and solution.optimal
+    assert solution.optimal
     assert circle <= met[0], "the solver never met the circle"
     assert not circle <= set(solution.chosen)
     assert len(realized(asking, list(solution.chosen))) == len(solution.chosen)
@@ -208,24 +215,45 @@ def large(trips: int = 0) -> Problem:
     return question.problem
 
 
+def test_pairs_that_would_make_each_other_are_ruled_out_beforehand(met: list[set[int]]) -> None:
+    asking = large(4)
+    solution = solve(asking, ChoiceLimits(SECONDS))
+    assert solution.optimal and solution.bound == pytest.approx(solution.cost)
+    assert len(met) == 1, "what the solver finds at first can be computed"
+
+
+@pytest.mark.usefixtures("without_pairs")
 def test_circles_are_cut_one_by_one_and_not_their_union(met: list[set[int]]) -> None:
     asking = large(4)
     solution = solve(asking, ChoiceLimits(SECONDS))
-    assert solution is not None and solution.optimal and solution.bound == pytest.approx(solution.cost)
+    assert solution.optimal and solution.bound == pytest.approx(solution.cost)
     first = sorted(met[0])
     found = circles(asking, first, realized(asking, first))
     assert len(found) == 6 and all(realized(asking, circle) == [] for circle in found)
     assert len(met) <= 8, "each round cuts every circle of its choice"
 
 
+@pytest.mark.usefixtures("without_pairs")
+def test_bound_of_a_run_counts_where_the_next_one_has_no_time(met: list[set[int]]) -> None:
+    class Once(ChoiceLimits):
+        @property
+        def left(self) -> float:
+            return 0.0 if met else SECONDS
+
+    asking = large(4)
+    hurried, best = solve(asking, Once()), solve(asking, ChoiceLimits(SECONDS))
+    assert not hurried.chosen and not hurried.optimal
+    assert asking.cost([]) < hurried.bound <= best.cost < hurried.cost
+
+
 @pytest.mark.parametrize("trips", [1 << 20, 1 << 50, (1 << 62) - 1])
 def test_trips_of_any_number_are_within_the_range_of_the_solver(trips: int) -> None:
     asking, small = large(trips), large(1 << 12)
     solution = solve(asking, ChoiceLimits(SECONDS))
-    assert solution is not None and solution.bound <= solution.cost == asking.cost(list(solution.chosen))
+    assert solution.bound <= solution.cost == asking.cost(list(solution.chosen))
     assert solution.cost - solution.bound <= 1e-6 * solution.cost
     best = solve(small, ChoiceLimits(SECONDS))
-    assert best is not None and solution.cost == pytest.approx(asking.cost(list(best.chosen)), rel=1e-6)
+    assert solution.cost == pytest.approx(asking.cost(list(best.chosen)), rel=1e-6)
 
 
 def test_trips_of_nested_loops_stay_finite() -> None:
@@ -243,19 +271,16 @@ def test_trips_of_nested_loops_stay_finite() -> None:
 def test_solver_without_time_proves_nothing_that_is_not_so() -> None:
     asking = large()
     best = solve(asking, ChoiceLimits(SECONDS))
-    assert best is not None and best.optimal
+    assert best.optimal
     hurried = solve(asking, ChoiceLimits(0.0))
-    if hurried is not None:
-        assert hurried.bound <= best.cost <= hurried.cost
-        assert BruteForce(asking).valid(frozenset(hurried.chosen))
-        assert not hurried.optimal or hurried.cost == pytest.approx(best.cost)
+    assert hurried.bound <= best.cost <= hurried.cost and not hurried.optimal and not hurried.chosen
 
 
 def test_decision_without_time_keeps_the_greedy_choice_and_calls_it_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     question = asked(circular())
     assert question is not None
     monkeypatch.setattr(ranking, "search", lambda problem, chosen, cost, nodes: Found(chosen, cost, False))
-    monkeypatch.setattr(deciding, "solve", lambda problem, limits, start: None)
+    monkeypatch.setattr(deciding, "solve", lambda problem, limits, start: Solution((), float("inf"), 0.0, False))
     decision = decide(question.problem, question.choices, 1.0, ChoiceLimits(0.0))
     assert (decision.proof, decision.bound, decision.cost) == ("bounded", 1.0, decision.greedy_cost)
     assert BruteForce(question.problem).valid(frozenset(decision.chosen))
@@ -292,7 +317,6 @@ def fingerprint() -> str:
             question = asked(function) if function.in_core else None
             if question is not None:
                 solution = solve(question.problem, ChoiceLimits(SECONDS))
-                assert solution is not None
                 decision = decide(question.problem, question.choices, question.bound, ChoiceLimits(SECONDS))
                 lines.append(f"{seed} {question.problem.candidates} {decision} {solution}")
     return "\n".join(lines)
