@@ -47,7 +47,7 @@ def decide(
     chosen: list[int] = []
     least, limit = rest(problem, pieces), None
     for piece in pieces:
-        members = {i for group in piece.by_class.values() for i in group}
+        members = set(piece.live)
         own = [i for i in start if i in members]
         found = _decide_part(piece, own, piece.cost(own) if own or not piece.roots else inf, 0.0, limits, rankings)
         if found.cost == inf:

@@ -8,13 +8,14 @@ all others.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from fractions import Fraction
 from math import floor, inf
 from typing import Any
 
 from extract.cuts import Link, Row
-from extract.cycles import EPSILON, GRID, Cycles
+from extract.cycles import EPSILON, GRID, ZERO, Cycles
 from extract.effort import CONSTRAINT, MODEL, SOLVER, ChoiceLimits
 from extract.problem import Problem
 
@@ -166,7 +167,7 @@ class Model:
         """Minimise the cost in whole units; gives what one unit is worth. Candidates that the author did not place cost a last bit, so
         that ties keep the author's program. Where the sums would need more than 64 bits, weights are rounded down: the solver's bound is
         one still, and the cost of what it finds is computed anew."""
-        problem, weights = self.problem, self.weights()
+        problem = self.problem
         in_region: dict[int, list[tuple[Any, list[int]]]] = {}
         for var, r, cycles in [
             *((self.take[i], problem.candidates[i].region, problem.candidates[i].cycles) for i in self.live),
@@ -176,17 +177,20 @@ class Model:
                 in_region.setdefault(r, []).append((var, [round(v * GRID) for v in cycles.pipes]))
         moved = [i for i in self.live if not problem.candidates[i].own]
         share, tie = round(1 / EPSILON), 1 + len(moved)
-        bases = [[round(v * GRID) for v in load.pipes] for load in problem.loads]
+        held = sorted({*problem.loads, *in_region})
+        weights = {r: Fraction(problem.regions.items[r].trips) for r in held}
+        bases = {r: [round(v * GRID) for v in problem.loads.get(r, ZERO).pipes] for r in held}
         fetch, beyond, most_beyond = self.beyond()
-        most = [max(base[p] + sum(c[p] for _, c in in_region.get(r, ())) for p in range(len(base))) for r, base in enumerate(bases)]
-        total = sum((w * (share + len(bases[r])) * most[r] for r, w in enumerate(weights)), Fraction(share * fetch * most_beyond))
-        total *= tie / _whole(weights)
+        most = {r: max(base[p] + sum(c[p] for _, c in in_region.get(r, ())) for p in range(len(base))) for r, base in bases.items()}
+        total = sum((w * (share + len(bases[r])) * most[r] for r, w in weights.items()), Fraction(share * fetch * most_beyond))
+        whole = _whole(weights.values())
+        total *= tie / whole
         if total >= _MOST:
             total, tie = total / tie, 1
         self.exact = total < _MOST
-        unit = _whole(weights) if self.exact else _whole(weights) * total / _MOST
+        unit = whole if self.exact else whole * total / _MOST
         terms: list[Any] = []
-        for r, base in enumerate(bases):
+        for r, base in bases.items():
             weight, costs = int(weights[r] / unit), in_region.get(r, [])
             if not weight:
                 continue
@@ -206,17 +210,13 @@ class Model:
         items = [(self.take[i], problem.candidates[i].cycles.code) for i in self.live]
         items += [(var, cycles.code) for var, _, cycles in self.extras]
         counted = [(var, round(n)) for var, n in items if n]
-        free = code.cached - round(sum(load.code for load in problem.loads))
+        free = code.cached - round(sum(load.code for load in problem.loads.values()))
         most = max(0, sum(n for _, n in counted) - free)
         if not code.fetch or not most:
             return 0, 0, 0
         beyond = self.model.new_int_var(max(0, -free), most, "code")
         self.model.add(beyond >= sum(n * var for var, n in counted) - free)
         return round(code.fetch * GRID), beyond, most
-
-    def weights(self) -> list[Fraction]:
-        """The trips of every region, exactly."""
-        return [Fraction(region.trips) for region in self.problem.regions.items]
 
     # solving
 
@@ -277,6 +277,6 @@ class Model:
             self.model.add_bool_or([*outside, self.take[i].negated()])
 
 
-def _whole(weights: list[Fraction]) -> Fraction:
+def _whole(weights: Iterable[Fraction]) -> Fraction:
     """The largest power of two of which all trips are multiples."""
     return Fraction(1, max((w.denominator for w in weights), default=1))

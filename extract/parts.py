@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from extract.cycles import ZERO, objective
-from extract.problem import Problem
+from extract.cycles import objective
+from extract.problem import Demand, Problem
 from extract.target import FREE_CODE, Code
 
 
@@ -47,26 +47,29 @@ def parts(problem: Problem) -> list[Problem]:
         groups.setdefault(find(r), []).append(r)
     if len(groups) == 1:
         return [problem]
+    classes: dict[int, dict[int, list[int]]] = {}
+    for c, members in problem.by_class.items():
+        for i in members:
+            classes.setdefault(find(problem.candidates[i].region), {}).setdefault(c, []).append(i)
+    roots: dict[int, list[Demand]] = {}
+    for d in problem.roots:
+        roots.setdefault(find(d.region), []).append(d)
     result = []
-    for group in groups.values():
-        inside = set(group)
-        by_class = {c: [i for i in members if problem.candidates[i].region in inside] for c, members in problem.by_class.items()}
-        by_class = {c: members for c, members in by_class.items() if members}
-        if by_class:
-            loads = [load if r in inside else ZERO for r, load in enumerate(problem.loads)]
-            roots = [d for d in problem.roots if d.region in inside]
+    for first, group in groups.items():
+        if first in classes:
+            by_class, loads = classes[first], {r: problem.loads[r] for r in group if r in problem.loads}
             conditions = problem.conditions.within({i for members in by_class.values() for i in members})
-            result.append(replace(problem, by_class=by_class, roots=roots, loads=loads, conditions=conditions, code=code))
+            part = replace(problem, by_class=by_class, roots=roots.get(first, []), loads=loads, conditions=conditions, code=code)
+            result.append(part)
     return result
 
 
 def rest(problem: Problem, pieces: list[Problem]) -> float:
     """What the regions that no part covers cost: regions without candidates; less the code that parts pay for although it is cached."""
-    covered = {r for piece in pieces for r, load in enumerate(piece.loads) if load is not ZERO or _holds(piece, r)}
+    covered = {r for piece in pieces for r in piece.loads}
     code = _code_of_parts(problem) or problem.code
-    regions = enumerate(zip(problem.regions.items, problem.loads, strict=True))
     paid_for = code.fetch * problem.code.cached
-    return objective(((r.trips, load) for i, (r, load) in regions if i not in covered), code) - paid_for
+    return objective(((problem.regions.items[r].trips, load) for r, load in problem.loads.items() if r not in covered), code) - paid_for
 
 
 def _code_of_parts(problem: Problem) -> Code | None:
@@ -74,7 +77,9 @@ def _code_of_parts(problem: Problem) -> Code | None:
     code = problem.code
     if not code.fetch:
         return FREE_CODE
-    most = sum(load.code for load in problem.loads) + sum(cycles.code for cut in problem.conditions.cuts for _, cycles in cut.extra or ())
+    most = sum(load.code for load in problem.loads.values()) + sum(
+        cycles.code for cut in problem.conditions.cuts for _, cycles in cut.extra or ()
+    )
     made: dict[tuple[int, int], float] = {}
     for members in problem.by_class.values():
         for i in members:
@@ -83,7 +88,3 @@ def _code_of_parts(problem: Problem) -> Code | None:
     if most + sum(made.values()) <= code.cached:
         return FREE_CODE
     return replace(code, cached=0) if problem.surely >= code.cached else None
-
-
-def _holds(piece: Problem, region: int) -> bool:
-    return any(piece.candidates[i].region == region for members in piece.by_class.values() for i in members)

@@ -9,9 +9,10 @@ from dataclasses import dataclass
 
 from egraph_rules.graph import Graph
 from extract.bound import lower_bound
+from extract.candidates import problem
 from extract.choice import FORMS, Choice, Form, choose
 from extract.explain import obstacles, too_late
-from extract.problem import Problem, problem
+from extract.problem import Problem
 from extract.target import Target
 from extract.trips import DEFAULT_TRIPS
 from extract.weights import class_weights

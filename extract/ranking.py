@@ -119,7 +119,7 @@ class Rankings:
 
 
 def _key(problem: Problem) -> frozenset[int]:
-    return frozenset(i for members in problem.by_class.values() for i in members)
+    return frozenset(problem.live)
 
 
 def _known(problem: Problem) -> tuple[int, int]:

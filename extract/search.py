@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from math import fsum
 from operator import add
 
-from extract.cycles import weight
+from extract.cycles import ZERO, weight
 from extract.effort import NODES
 from extract.exact import realized
 from extract.problem import Candidate, Demand, Problem
@@ -31,7 +31,7 @@ class Found:
 
 def search(problem: Problem, chosen: list[int], cost: float, nodes: int = NODES) -> Found:
     """Improve on a choice until it is proved best or `nodes` partial choices were looked at."""
-    if sum(map(len, problem.by_class.values())) > CANDIDATES:
+    if len(problem.live) > CANDIDATES:
         return Found(chosen, cost, False)
     run = _Search(problem, Found(chosen, cost, True), nodes)
     run.start()
@@ -41,7 +41,7 @@ def search(problem: Problem, chosen: list[int], cost: float, nodes: int = NODES)
 def listed(problem: Problem, limit: float, nodes: int) -> tuple[list[tuple[float, list[int]]] | None, int]:
     """All choices that cost less than `limit` with their costs, in the order in which the search comes to them, and how many partial
     choices were looked at; None where `nodes` are too few for it."""
-    if sum(map(len, problem.by_class.values())) > CANDIDATES:
+    if len(problem.live) > CANDIDATES:
         return None, 0
     run = _Search(problem, Found([], limit, True), nodes, all=[])
     run.start()
@@ -64,9 +64,8 @@ class _Search:
     taken: dict[int, None] = field(default_factory=dict)
     made: dict[int, int] = field(default_factory=dict)
     places: set[tuple[int, int]] = field(default_factory=set)
-    trips: list[float] = field(default_factory=list)
-    loads: list[_Load] = field(default_factory=list)
-    weights: list[float] = field(default_factory=list)
+    loads: dict[int, _Load] = field(default_factory=dict)
+    weights: dict[int, float] = field(default_factory=dict)
     servers: dict[Demand, list[int]] = field(default_factory=dict)
     musts: dict[int, frozenset[int]] = field(default_factory=dict)
     least: dict[int, tuple[int, _Load]] = field(default_factory=dict)
@@ -77,9 +76,8 @@ class _Search:
     def start(self) -> None:
         """Prepare and start with the roots."""
         problem = self.problem
-        self.trips = [r.trips for r in problem.regions.items]
-        self.loads = [load.values for load in problem.loads]
-        self.weights = [weight(*item) for item in zip(self.trips, self.loads, strict=True)]
+        for region in sorted({*problem.loads, *(problem.candidates[i].region for i in problem.live)}):
+            self.load(region, problem.loads.get(region, ZERO).values)
         self.again = bool(problem.conditions)
         for c, indices in problem.by_class.items():
             members = [problem.candidates[i] for i in indices]
@@ -120,11 +118,11 @@ class _Search:
             if c in self.least:
                 region, load = self.least[c]
                 more[region] = tuple(map(add, more.get(region) or self.loads[region], load))
-        weights, code = list(self.weights), fsum(load[-1] for load in self.loads)
+        weights, code = dict(self.weights), fsum(load[-1] for load in self.loads.values())
         for region, load in more.items():
-            weights[region] = weight(self.trips[region], load)
+            weights[region] = weight(self.problem.regions.items[region].trips, load)
             code += load[-1] - self.loads[region][-1]
-        return fsum(weights) + self.problem.code.cost(code)
+        return fsum(weights.values()) + self.problem.code.cost(code)
 
     def served(self, d: Demand) -> bool:
         return any(j in self.taken for j in self.serving(d))
@@ -182,7 +180,7 @@ class _Search:
 
     def load(self, region: int, load: _Load) -> None:
         """Give a region another load."""
-        self.loads[region], self.weights[region] = load, weight(self.trips[region], load)
+        self.loads[region], self.weights[region] = load, weight(self.problem.regions.items[region].trips, load)
 
     def finish(self) -> None:
         chosen = list(self.taken)

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from extract.allocate import Allocation, Overflow, allocate, capacity_faults
+from extract.candidates import priced_regions
 from extract.cleanup import without_dead_tiles
 from extract.clock import Clock
 from extract.cost import call_cost
@@ -22,7 +23,7 @@ from extract.gaps import packed
 from extract.liveness import Buffer
 from extract.plan import plan
 from extract.price import Price, price
-from extract.problem import Demand, Problem, priced_regions
+from extract.problem import Demand, Problem
 from extract.repair import linear
 from extract.rows import Rows
 from extract.target import Target
@@ -144,10 +145,10 @@ class Judge:
         problem = self.problem
         known = problem.loads_with(verdict.chosen)
         for region, _, cycles in verdict.surplus:
-            known[region] = known[region] + cycles
+            known[region] = known.get(region, ZERO) + cycles
         found: list[Surplus] = []
         for number, priced in zip(priced_regions(problem.graph, problem.regions), its_price.regions, strict=True):
-            more = Cycles(*(v if v > LEAST else 0.0 for v in (priced.cycles + known[number] * -1.0).values))
+            more = Cycles(*(v if v > LEAST else 0.0 for v in (priced.cycles + known.get(number, ZERO) * -1.0).values))
             if more != ZERO:
                 found.append((number, None, more))
         return found

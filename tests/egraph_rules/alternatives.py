@@ -16,12 +16,12 @@ from building import program
 from egraph_rules.engine import Engine
 from egraph_rules.graph import ENode, Graph, saturated
 from extract import choice as choosing
+from extract.candidates import problem
 from extract.choice import FORMS, Choice, choose, with_option
 from extract.cleanup import without_dead_tiles
 from extract.emit import NotAvailable, emit
 from extract.legal import is_two_d, refusals
 from extract.plan import Plan, greedy, plan
-from extract.problem import problem
 from extract.repair import linear
 from extract.target import load_target
 from extract.weights import class_weights

@@ -12,6 +12,7 @@ from itertools import islice
 
 from egraph_rules.graph import saturated
 from egraph_rules.prepared import prepared
+from extract.cycles import ZERO
 from extract.legal import refusals
 from extract.problem import Candidate, Demand, Problem
 from extract.question import Question, ask
@@ -114,7 +115,7 @@ class BruteForce:
         """Trips times the busiest pipe and a sixteenth of all, summed over regions, and each instruction that is not cached."""
         total, instructions = 0.0, 0.0
         for r, region in enumerate(self.problem.regions.items):
-            pipes = list(self.problem.loads[r].values)
+            pipes = list(self.problem.loads.get(r, ZERO).values)
             for i in chosen:
                 if self.problem.candidates[i].region == r:
                     pipes = [a + b for a, b in zip(pipes, self.problem.candidates[i].cycles.values, strict=True)]

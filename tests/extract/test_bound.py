@@ -11,10 +11,10 @@ from page_programs import PROGRAMS as PAGES
 
 from egraph_rules.graph import saturated
 from extract.bound import lower_bound
+from extract.candidates import problem
 from extract.choice import choose
 from extract.lower import lower
 from extract.price import price
-from extract.problem import problem
 from extract.trips import DEFAULT_TRIPS
 from extract.weights import class_weights
 from pypto_ir.stmt import Function

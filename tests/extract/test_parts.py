@@ -6,17 +6,20 @@ import random
 from dataclasses import replace
 
 from alternatives import TARGET
+from effort import calls_of
 from generators import random_program
 
+from benchmarks.scaling import loops
 from egraph_rules.graph import saturated
+from extract.candidates import problem
 from extract.choice import choose
 from extract.decide import decide
 from extract.effort import ChoiceLimits
 from extract.legal import refusals
 from extract.parts import parts, rest
-from extract.problem import Problem, problem
+from extract.problem import Problem
 from extract.search import search
-from extract.target import Code, Target
+from extract.target import FREE_CODE, Code, Target
 from extract.weights import class_weights
 from pypto_ir.json_reader import read_program
 
@@ -74,7 +77,7 @@ def test_code_that_may_be_cached_or_not_holds_a_problem_together() -> None:
     several = 0
     for whole in problems(range(1, 40)):
         least = whole.surely
-        most = sum(load.code for load in whole.loads) + sum(
+        most = sum(load.code for load in whole.loads.values()) + sum(
             max(whole.candidates[i].cycles.code for i in m) for m in whole.by_class.values()
         )
         pieces = parts(whole)
@@ -89,9 +92,10 @@ def _in(piece: Problem, i: int) -> bool:
     return any(i in members for members in piece.by_class.values())
 
 
-def test_independent_loops_are_parts_of_their_own() -> None:
+def independent(count: int) -> Problem:
+    """So many loops one after the other that only hand a tensor on."""
     body: list[str] = []
-    for n in range(3):
+    for n in range(count):
         before = "out" if n == 0 else f"r{n - 1}"
         body.append(
             f'{{"for": "i{n}", "range": [0, 4, 1], "carry": [{{"name": "c{n}", "init": "{before}"}}], "body": ['
@@ -101,10 +105,32 @@ def test_independent_loops_are_parts_of_their_own() -> None:
             f'{{"yield": ["o{n}"]}}], "results": ["r{n}"]}}'
         )
     tensor = '{"tensor": [8, 8, 16], "dtype": "FP32"}'
-    text = (
+    return posed(
         f'{{"pypto_ir": 1, "functions": [{{"name": "f", "kind": "InCore", "params": [{{"name": "a", "type": {tensor}}},'
         f'{{"name": "out", "type": {tensor}, "direction": "Out"}}], "returns": [{tensor}],'
-        f'"body": [{",".join(body)}, {{"return": ["r2"]}}]}}]}}'
+        f'"body": [{",".join(body)}, {{"return": ["r{count - 1}"]}}]}}]}}'
     )
-    graph = saturated(read_program(text).functions[0])
-    assert len(parts(problem(graph, choose(graph, TARGET, class_weights(graph)), TARGET))) == 3
+
+
+def posed(text: str) -> Problem:
+    """The problem of a program on a machine that has room for any code."""
+    target, graph = replace(TARGET, code=FREE_CODE), saturated(read_program(text).functions[0])
+    return problem(graph, choose(graph, target, class_weights(graph)), target)
+
+
+def test_independent_loops_are_parts_of_their_own() -> None:
+    assert len(parts(independent(3))) == 3
+
+
+def test_deciding_grows_with_the_loops_and_not_with_their_square() -> None:
+    few, many = independent(20), independent(80)
+    assert decide(few, [few.choice], 0.0, ChoiceLimits()).proof == "optimal"
+    calls = [calls_of(lambda: decide(whole, [whole.choice], 0.0, ChoiceLimits())) for whole in (few, many)]  # noqa: B023
+    assert calls[1] <= 4.2 * calls[0]
+
+
+def test_looking_for_servers_grows_with_the_loops_where_all_of_them_make_one_class() -> None:
+    """Each loop loads the same window: one class, which every loop may hold."""
+    few, many = posed(loops(20, 160)), posed(loops(80, 640))
+    assert max(map(len, few.by_class.values())) >= 20
+    assert calls_of(lambda: parts(many)) <= 4.2 * calls_of(lambda: parts(few))
