@@ -24,7 +24,7 @@ from pathlib import Path
 from time import process_time
 from typing import Any
 
-from benchmarks.pages import DOCS, replaced
+from benchmarks.pages import rewrite
 from benchmarks.performance import KERNELS
 from benchmarks.tables import csv_text
 from egraph_rules.catalogue import UnknownRule, parts_of, rules
@@ -234,8 +234,7 @@ def main(argv: list[str]) -> int:
     (arguments.output / "ablation.md").write_text(text, encoding="utf-8")
     print(text, end="")
     if arguments.docs:
-        page = DOCS / "performance.md"
-        page.write_text(replaced(page.read_text(encoding="utf-8"), "ablation", text), encoding="utf-8")
+        rewrite("performance.md", "ablation", text)
     if not arguments.no_plot:
         plot(found, arguments.output / "ablation.png")
     return 0

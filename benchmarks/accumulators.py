@@ -16,7 +16,7 @@ from typing import Any
 
 from benchmarks.accumulating import LOOPS, WRITTEN_OUT, accumulating_program
 from benchmarks.machine import here
-from benchmarks.pages import DOCS, replaced
+from benchmarks.pages import rewrite
 from benchmarks.performance import alternating
 from pypto_eqsat.driver import Result, optimize
 from pypto_ir.json_reader import read_program
@@ -71,6 +71,5 @@ def main(argv: list[str]) -> int:
     text = "\n".join(lines)
     print(text)
     if not arguments.dry_run:
-        page = DOCS / "performance.md"
-        page.write_text(replaced(page.read_text(encoding="utf-8"), "accumulators", text), encoding="utf-8")
+        rewrite("performance.md", "accumulators", text)
     return 0 if all(ratio <= bound for _, _, ratio, bound in ratios) else 1

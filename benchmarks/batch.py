@@ -20,7 +20,7 @@ from statistics import median
 from time import perf_counter, process_time
 
 from benchmarks.machine import here, memory
-from benchmarks.pages import DOCS, replaced
+from benchmarks.pages import rewrite
 from pypto_eqsat.batch.job import DIED, FAULT, Job, Outcome, perform
 from pypto_eqsat.batch.local_pool import LocalPool
 from pypto_eqsat.options import Options
@@ -124,6 +124,5 @@ def main(argv: list[str]) -> int:
     text = report(found, count, jobs)
     print(text)
     if not arguments.dry_run:
-        page = DOCS / "performance.md"
-        page.write_text(replaced(page.read_text(encoding="utf-8"), "batch", text), encoding="utf-8")
+        rewrite("performance.md", "batch", text)
     return 0 if found.good else 1

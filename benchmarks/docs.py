@@ -13,7 +13,7 @@ from importlib import import_module
 from itertools import groupby
 from pkgutil import walk_packages
 
-from benchmarks.pages import DOCS, generated, replaced
+from benchmarks.pages import DOCS, generated, rewrite
 from pypto_ir.ops.registry import OpDef
 
 PACKAGES = ("pypto_ir", "egraph_rules", "extract", "pypto_eqsat")
@@ -130,7 +130,6 @@ def main(argv: list[str]) -> int:
         return 1 if old else 0
     for name in old:
         part, made = PAGES[name]
-        page = DOCS / name
-        page.write_text(replaced(page.read_text(encoding="utf-8"), part, made()), encoding="utf-8")
+        rewrite(name, part, made())
         print(f"wrote docs/{name}")
     return 0

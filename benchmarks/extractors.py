@@ -18,7 +18,7 @@ from time import perf_counter
 
 from benchmarks.graphs import generated
 from benchmarks.machine import here
-from benchmarks.pages import DOCS, replaced
+from benchmarks.pages import rewrite
 from benchmarks.performance import KERNELS
 from egraph_rules.buffers import aliased_params
 from egraph_rules.graph import saturated
@@ -147,7 +147,6 @@ def main(argv: list[str]) -> int:
             found.append(row)
             print(row, flush=True)
     if not arguments.dry_run:
-        page = DOCS / "performance.md"
         text = "\n".join([*head, *map(str, found)])
-        page.write_text(replaced(page.read_text(encoding="utf-8"), "extractors", text), encoding="utf-8")
+        rewrite("performance.md", "extractors", text)
     return 0 if all(row.good for row in found) else 1

@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from benchmarks.index_table import FalseAccept, accepts, counted, definitions, spelled, table
-from benchmarks.pages import DOCS, replaced
+from benchmarks.pages import DOCS, rewrite
 from benchmarks.tables import csv_text
 from pypto_ir.expr import dtype_of
 from pypto_ir.text import expr_text
@@ -157,8 +157,7 @@ def main(argv: list[str] | None = None) -> int:
     text = report(found)
     print(f"{found.sums['programs']} programs in {time.monotonic() - started:.0f} s, {len(found.failures)} failures\n\n{text}")
     if args.docs and not found.failures:
-        page = DOCS / "index-facts.md"
-        page.write_text(replaced(page.read_text(encoding="utf-8"), "comparison", text), encoding="utf-8")
+        rewrite("index-facts.md", "comparison", text)
         (DOCS / "upstream-false-accepts.csv").write_text(csv_text(sorted(found.accepts), FalseAccept), encoding="utf-8")
     return 1 if found.failures else 0
 

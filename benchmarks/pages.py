@@ -24,6 +24,12 @@ def replaced(page: str, part: str, text: str) -> str:
     return f"{before}\n{text.strip()}\n{after}"
 
 
+def rewrite(name: str, part: str, text: str) -> None:
+    """Write a new text for a part of the page `name` of `docs/`. Raises `ValueError` where the page has no such part."""
+    page = DOCS / name
+    page.write_text(replaced(page.read_text(encoding="utf-8"), part, text), encoding="utf-8")
+
+
 def _split(page: str, part: str) -> tuple[str, str, str]:
     begin, end = f"<!-- begin {part} -->", f"<!-- end {part} -->"
     before, found, rest = page.partition(begin)

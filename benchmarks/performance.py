@@ -25,7 +25,7 @@ from time import perf_counter
 from typing import Any
 
 from benchmarks.machine import here
-from benchmarks.pages import DOCS, replaced
+from benchmarks.pages import rewrite
 
 ROOT = Path(__file__).parents[1]
 KERNELS = ROOT.parent / "shared" / "kernels"
@@ -197,6 +197,5 @@ def main(argv: list[str]) -> int:
     )
     print(text)
     if not arguments.dry_run:
-        page = DOCS / "performance.md"
-        page.write_text(replaced(page.read_text(encoding="utf-8"), "table", text), encoding="utf-8")
+        rewrite("performance.md", "table", text)
     return 0 if all(row.good for row in rows) and not any(found.values()) else 1

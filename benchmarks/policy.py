@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from math import exp, log
 from pathlib import Path
 
-from benchmarks.pages import DOCS, replaced
+from benchmarks.pages import rewrite
 from benchmarks.performance import KERNELS, ROOT
 from benchmarks.tables import csv_text
 from pypto_eqsat.driver import optimize
@@ -134,6 +134,5 @@ def main(argv: list[str]) -> int:
         (arguments.output / "policy.csv").write_text(csv_text(rows, Row), encoding="utf-8")
         if not arguments.no_plot:
             plot(rows, arguments.output / "policy.png")
-        page = DOCS / "performance.md"
-        page.write_text(replaced(page.read_text(encoding="utf-8"), "policy", text), encoding="utf-8")
+        rewrite("performance.md", "policy", text)
     return 1 if any((row.ratio or 1) > 1 + 1e-9 for row in rows) else 0
