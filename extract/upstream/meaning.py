@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from egraph_rules import forms
 from pypto_ir.expr import index
+from pypto_ir.linear import all_provably_equal
 from pypto_ir.ops.registry import OpDef, Role, Trait, dims_text, find_op, type_of
 from pypto_ir.stmt import Call
 from pypto_ir.types import Dims, TileType, Type, same_dim, same_dims
@@ -41,6 +42,12 @@ def misfit(call: Call, stated: TileType | None, new: Call, deduced: Type | None)
                 f"{call.op}: only {dims_text(t.valid)} of {dims_text(t.shape)} is valid, whose rows lie close together in the flat tile "
                 "and not where the op looks for them"
             )
+    if stated is not None and isinstance(deduced, TileType) and not all_provably_equal(deduced.valid, forms.region(stated)):
+        # an axis of one row of which a run tells whether it is valid: what is reduced over no row is no row in 2-D
+        return (
+            f"{call.op} of the flat tiles is valid in {dims_text(deduced.valid)}, and {dims_text(stated.valid)} of "
+            f"{dims_text(stated.shape)} is {dims_text(forms.region(stated))}"
+        )
     return None
 
 

@@ -5,12 +5,14 @@
 Compared are every cell of global memory that either run wrote and every returned value, bit by bit (NaN
 equals NaN, 0.0 and -0.0 differ), wherever the run of `before` defines it; where `before` is undefined
 anything goes, where only `after` is undefined it is a difference. Loops are first cut to 2 trips, then to 8,
-to 64 and not at all, as long as time is left; only loops that both programs have with equal bounds are cut.
+to 64 and not at all, as long as time is left; only loops that both programs have
+with equal bounds, and no copy of them, are cut.
 Inputs for which `before` has no meaning (an offset out of bounds) cover nothing; other seeds are tried then.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from math import prod
@@ -18,6 +20,7 @@ from time import monotonic
 from typing import Any, TypeAlias
 
 from pypto_ir.acc_reads import AccReads
+from pypto_ir.expr import Expr, Var, transform
 from pypto_ir.interp.machine import STEP_LIMIT, Outcome, run
 from pypto_ir.interp.memory import Buffer, Tensor
 from pypto_ir.interp.statements import LoopKey
@@ -205,18 +208,28 @@ def _callees(function: Function) -> Iterator[str]:
 
 
 def _common_loops(before: Program, after: Program) -> frozenset[LoopKey]:
+    """The loops of both programs that run equally often: none of which `after` has a copy, as where pages are done group by group."""
     loops, others = _loops(before), _loops(after)
-    return frozenset(key for key, bounds in loops.items() if others.get(key) == bounds)
+    count, counted = Counter(map(_kind, loops.items())), Counter(map(_kind, others.items()))
+    return frozenset(
+        key for key, bounds in loops.items() if others.get(key) == bounds and count[_kind((key, bounds))] == counted[_kind((key, bounds))]
+    )
 
 
-def _loops(program: Program) -> dict[LoopKey, object]:
-    found: dict[LoopKey, object] = {}
+def _kind(loop: tuple[LoopKey, tuple[Expr, ...]]) -> tuple[str, tuple[Expr, ...]]:
+    """The function and the bounds of a loop, whatever their variables are called: those of a copy have other names."""
+    (function, _), bounds = loop
+    return function, tuple(transform(e, lambda v: Var("", v.type)) for e in bounds)
+
+
+def _loops(program: Program) -> dict[LoopKey, tuple[Expr, ...]]:
+    found: dict[LoopKey, tuple[Expr, ...]] = {}
     for function in program.functions:
         for s in walk(function.body):
             if isinstance(s, For):
                 found[function.name, s.var.name] = tuple(map(normalize, (s.start, s.stop, s.step)))
             elif isinstance(s, While):
-                found[function.name, s.carries[0].var.name if s.carries else "while"] = normalize(s.cond)
+                found[function.name, s.carries[0].var.name if s.carries else "while"] = (normalize(s.cond),)
     return found
 
 

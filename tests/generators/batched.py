@@ -24,6 +24,8 @@ from tests.generators.builder import Bounded, Builder, Shape, Source, shape_of, 
 #: batch dims, and rows, inner dim and columns of a product; near the limits the latter are large
 _BATCHES: tuple[Shape, ...] = ((2,), (3,), (1,), (2, 2), (1, 2), (2, 1), (2, 3), (4,), ())
 _MANY: tuple[Shape, ...] = ((40,), (5, 8), (64,), (8, 1, 6), (48,))
+#: pairs of factors that are drawn for a product: cut ones may not meet
+_TRIES = 20
 _SMALL = ((16, 8, 32), (16, 32), (16, 32, 64, 24))
 _LARGE = ((64, 128, 32), (256, 512, 128), (128, 256, 64))
 #: most bytes of the flat form of one operand near the limits: more than L1 holds are loaded by pages
@@ -102,9 +104,11 @@ def _products(d: _Drawing) -> None:
 
 
 def _multiplied(d: _Drawing, p: Product, at: Expr | None = None, span: int = 0) -> Var:
-    result = d.b.call("tile.batch_matmul", _factors(d, p, at, span), "p")
-    assert result is not None, "a product takes its factors"
-    return result
+    for _ in range(_TRIES):
+        result = d.b.call("tile.batch_matmul", _factors(d, p, at, span), "p")
+        if result is not None:
+            return result
+    raise AssertionError("a product takes its factors")
 
 
 def _accumulation(d: _Drawing) -> None:

@@ -334,3 +334,23 @@ def test_parameter_that_is_an_nd_tile_is_named_in_the_refusal() -> None:
     )
     refusal = refused(before, "the parameter t is a tile [2, 3, 8]")
     assert [d.code for d in refusal.diagnostics] == ["L105"]
+
+
+def test_pages_of_one_tile_are_pages_wherever_they_are_written() -> None:
+    """The scratch of a transpose is one tile for all pages, beside a carry that is handed on page by page."""
+    body = [
+        let("t", "tile.transpose", "c", 1, 2),
+        store("o", "t", [2, 0, 0], "out_0", atomic="Add"),
+        give("p"),
+    ]
+    before = incore(
+        [tensor("x", 2, 16, 1, dtype="INT32"), out("out_0", 4, 1, 16, dtype="INT32")],
+        [
+            load("x0", "x", [0, 0, 0], [2, 16, 1]),
+            let("p", "tile.fillpad_inplace", "x0", pad_value="min"),
+            loop("i", [2, -1, -1], {"c": "x0"}, body, ["z"]),
+            ret(),
+        ],
+        returns=[],
+    )
+    assert_all_2d(lowered(before, dearer=True))

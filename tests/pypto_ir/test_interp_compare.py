@@ -122,6 +122,31 @@ def test_only_loops_that_both_have_with_equal_bounds_are_cut() -> None:
     assert not equivalent(looped(40), split, "f", trips=(2,)).equal
 
 
+def test_loops_that_were_split_into_groups_are_not_cut() -> None:
+    """Half of the pages in a copy of the loop: cut to two trips, the loop that kept its name would do less than its copy. The loop
+    inside has bounds of its own in each copy."""
+
+    def summed(name: str, last: str, page: int) -> list[dict[str, Any]]:
+        inner, i = f"j{name}", f"i{name}"
+        body = [
+            op(f"t{name}", "tile.load", "x", [page, 0, 0], [1, 3, 8], [1, 3, 8], target_memory="Vec"),
+            {"op": "tile.store", "args": [f"t{name}", [page, 0, 0], last], "kwargs": {"atomic": "Add"}},
+        ]
+        inside = {"for": inner, "range": [i, f"({i} + 5)", 1], "body": body}
+        return [{"for": i, "range": [0, 5, 1], "body": [inside]}]
+
+    whole = [
+        op("t", "tile.load", "x", [0, 0, 0], [2, 3, 8], [2, 3, 8], target_memory="Vec"),
+        {"op": "tile.store", "args": ["t", [0, 0, 0], "out"], "kwargs": {"atomic": "Add"}},
+    ]
+    inside = {"for": "j", "range": ["i", "(i + 5)", 1], "body": whole}
+    before = program({"for": "i", "range": [0, 5, 1], "body": [inside]})
+    verdict = equivalent(before, program(*summed("_group", "out", 0), *summed("", "out", 1)), "f", trips=(2,))
+    assert verdict.validated and verdict.covered["f"].complete
+    once = program(*summed("", "out", 1))
+    assert not equivalent(before, once, "f", trips=(2,)).equal
+
+
 def test_more_trips_are_run_while_time_is_left() -> None:
     verdict = equivalent(looped(40), looped(40), "f", seeds=(0,), fills=("small",))
     assert verdict.covered["f"].runs == [(0, 2), (0, 8), (0, 64)] and verdict.covered["f"].complete

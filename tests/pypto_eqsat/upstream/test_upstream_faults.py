@@ -348,6 +348,13 @@ def test_d1_column_reductions_over_merged_rows_are_refused(op: str) -> None:
     refused_by_upstream(on_x(let("s0", op, "x0")), "L412", "which is not the collapse of [1, 3, 8]")
 
 
+def test_column_reduction_over_one_row_that_may_be_none_is_refused() -> None:
+    """Of no row the 2-D reduction makes one."""
+    params = [tensor("x", 16, 1, 8), scalar("n", range=(0, 1)), out("out", 1, 1, 8)]
+    body = [load("t", "x", [0, 0, 0], [16, 1, 8], [1, "n", 8]), let("y", "tile.col_min", "t"), store("o", "y", [0, 0, 0], "out"), ret("o")]
+    refused_by_upstream(incore(params, body), "L412", "is valid in [1, 8], and [1, n, 8] of [1, 1, 8] is [n, 8]")
+
+
 def test_d2_expansion_of_a_row_per_page_is_refused() -> None:
     before = on_x(load("r0", "r", [0, 0, 0], [2, 1, 8]), let("e", "tile.col_expand_mul", "x0", "r0"))
     refused_by_upstream(before, "L412", "[2, 1, 8] is repeated along an outer axis")
