@@ -1,6 +1,6 @@
 """How long the choice of a program may take, counted in work: the same program gets the same choice on every machine, however busy.
 
-Work is counted in seconds of a core like that of `docs/performance.md`: a partial choice of branch and bound is 68 µs of work wherever it
+Work is counted in seconds of a core like that of `docs/performance.md`: a partial choice of branch and bound is 16 µs of work wherever it
 is looked at. The clock ends a choice only on a machine that is much slower than that, or at a time limit of the whole program.
 """
 
@@ -21,7 +21,7 @@ WORK = "the seconds of the choice"
 SLOWEST = 4.0
 
 # seconds of work, from least squares over the choices of 150 random programs, loops of 200 to 800 ops and straight lines of 100 to 10,000
-NODE = 68e-6
+NODE = 16e-6
 STATEMENT, PROGRAM = 0.13e-3, 1.6e-3
 CONSTRAINT, MODEL = 15e-6, 4e-3
 #: seconds of work for each deterministic second of CP-SAT

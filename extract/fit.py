@@ -7,7 +7,7 @@ wrong with it becomes a condition of the choice, and the choice is made again, u
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from extract.allocate import Allocation
 from extract.choice import Choice
@@ -162,7 +162,7 @@ class _Run:
         """Why nothing fits: what is too large in the program that comes nearest, else what makes it no program. A tile that the author
         reads too late is named where he does, whatever was chosen, so that no limit decides who is blamed."""
         if self.nearest is not None:
-            return self.nearest.faults
+            return self.nearest.faults if self.limit is None else [_unsure(d, self.limit) for d in self.nearest.faults]
         if self.verdicts:
             faults = self.verdicts[-1].faults
             late = all(d.code == "V202" for d in faults)
@@ -174,3 +174,8 @@ class _Run:
 def _cost(verdict: Verdict) -> float:
     assert verdict.price is not None
     return verdict.price.cost
+
+
+def _unsure(d: Diagnostic, limit: str) -> Diagnostic:
+    """What is too large in a program, where a limit ended the search for one that fits."""
+    return replace(d, help=f"{d.help}; or raise the limit of the choice: it stopped at {limit}, and what was not tried may fit")

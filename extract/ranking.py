@@ -22,6 +22,8 @@ from extract.search import Found, listed, search
 DIGITS = 8
 #: partial choices that are looked at for a list, for each that a search may look at: a list serves many searches
 LISTED = 8
+#: where nothing is known to be beaten, choices are listed up to so many times the cost of the cheapest
+FARTHER = 1.03
 
 
 @dataclass(slots=True, order=True)
@@ -73,9 +75,11 @@ class Ranking:
 @dataclass(slots=True)
 class Rankings:
     """The rankings of the parts of one problem, by their candidates; None for a part that has too many choices. `settled` are the best
-    choices of parts of which nothing was learned, `unfinished` the parts of which no search came to an end."""
+    choices of parts of which nothing was learned, `least` what the best choice of a part cost when it was last searched for, `unfinished`
+    the parts of which no search came to an end."""
 
     parts: dict[frozenset[int], Ranking | None] = field(default_factory=dict)
+    least: dict[frozenset[int], float] = field(default_factory=dict)
     settled: dict[frozenset[int], Found] = field(default_factory=dict)
     unfinished: set[frozenset[int]] = field(default_factory=set)
 
@@ -85,37 +89,37 @@ class Rankings:
         key, learned = _key(problem), bool(problem.conditions)
         if not learned and key in self.settled:
             return self.settled[key]
-        found = self.cheapest(problem, chosen, cost, nodes)
+        found, spent = self.cheapest(problem, chosen, cost, nodes)
         if found is None:
             found = Found(chosen, cost, False) if key in self.unfinished else search(problem, chosen, cost, nodes)
+            self.least[key] = found.cost
             if not found.complete:
                 self.unfinished.add(key)
             elif not learned:
                 self.settled[key] = replace(found, nodes=0)
-        return found
+        return replace(found, nodes=found.nodes + spent)
 
-    def cheapest(self, problem: Problem, chosen: list[int], cost: float, nodes: int) -> Found | None:
+    def cheapest(self, problem: Problem, chosen: list[int], cost: float, nodes: int) -> tuple[Found | None, int]:
         """The cheapest choice of a part, where `chosen` is one that is known; `nodes` as in `search`. None where that has to be searched
-        for: nothing was learned of the part yet, nothing is known to be beaten, or too much would have to be listed."""
-        if cost == inf or not problem.conditions:
-            return None
-        key, spent = _key(problem), 0
-        ranking = self.parts.get(key)
-        if key in self.parts and ranking is None:
-            return None
-        looks = 0 if ranking is None else ranking.looks
+        for: nothing was learned of the part yet, nothing is known of what it costs, or too much would have to be listed. With it, how many
+        choices and partial choices were looked at."""
+        key = _key(problem)
+        ranking, limit = self.parts.get(key), cost if cost < inf else FARTHER * self.least.get(key, inf)
+        if limit == inf or not problem.conditions or (key in self.parts and ranking is None):
+            return None, 0
+        looks, spent = 0 if ranking is None else ranking.looks, 0
         first = None if ranking is None else ranking.first(problem)
-        if first is None and (ranking is None or cost > ranking.limit):
-            choices, spent = listed(problem, cost, LISTED * nodes)
-            ranking = self.parts[key] = None if choices is None else Ranking(problem, cost, choices)
+        if first is None and (ranking is None or limit > ranking.limit):
+            choices, spent = listed(problem, limit, LISTED * nodes)
+            ranking = self.parts[key] = None if choices is None else Ranking(problem, limit, choices)
             if ranking is None:
-                return None
+                return None, spent
             looks, first = 0, ranking.first(problem)
         assert ranking is not None
         spent += ranking.looks - looks
-        if first is None or first.cost >= cost - 1e-9:
-            return Found(chosen, cost, True, spent)
-        return Found(first.chosen, problem.cost(first.chosen), True, spent)
+        if first is not None and first.cost < cost - 1e-9:
+            return Found(first.chosen, problem.cost(first.chosen), True), spent
+        return Found(chosen, cost, True) if cost < inf else None, spent
 
 
 def _key(problem: Problem) -> frozenset[int]:

@@ -61,7 +61,7 @@ def test_the_first_of_the_list_is_what_a_search_finds_whatever_is_learned(seed: 
         if cost == inf:
             break
         wanted = search(problem, dear, cost, UNLIMITED)
-        found = rankings.cheapest(problem, dear, cost, UNLIMITED)
+        found = rankings.cheapest(problem, dear, cost, UNLIMITED)[0]
         assert found is not None and found.complete
         assert found.cost == pytest.approx(wanted.cost) == problem.cost(found.chosen)
         assert BruteForce(problem).valid(frozenset(found.chosen)) and len(realized(problem, found.chosen)) == len(found.chosen)
@@ -94,19 +94,34 @@ def test_a_list_holds_every_choice_below_its_limit_and_no_other() -> None:
 def test_nothing_is_listed_before_something_is_learned_or_without_anything_to_beat() -> None:
     problem, rankings = chain(1), Rankings()
     best = search(problem, [], inf, UNLIMITED)
-    assert rankings.cheapest(problem, best.chosen, best.cost, UNLIMITED) is None
+    assert rankings.cheapest(problem, best.chosen, best.cost, UNLIMITED) == (None, 0)
     problem.conditions.cuts.append(Cut(tuple(best.chosen), (), None))
-    assert rankings.cheapest(problem, [], inf, UNLIMITED) is None
+    assert rankings.cheapest(problem, [], inf, UNLIMITED) == (None, 0)
     assert not rankings.parts
+
+
+def test_where_nothing_is_known_what_costs_little_more_than_the_best_is_listed() -> None:
+    problem, rankings = chain(2), Rankings()
+    brute = BruteForce(problem)
+    costs = sorted(brute.cost(c) for c in brute.choices())
+    searched = 0
+    for _ in range(40):
+        before = rankings.least.copy()
+        found = rankings.best(problem, [], inf, UNLIMITED)
+        searched += rankings.least != before
+        assert found.complete and found.cost == pytest.approx(search(problem, [], inf, UNLIMITED).cost)
+        problem.conditions.cuts.append(Cut(tuple(found.chosen), (), None))
+    assert costs[0] < found.cost and 2 <= searched <= 20, "most are found in a list, and lists are made anew"
 
 
 def test_a_part_of_too_many_choices_is_searched_and_not_listed_again(monkeypatch: pytest.MonkeyPatch) -> None:
     problem, rankings = chain(2), Rankings()
     dear = _dearest(problem)
     problem.conditions.cuts.append(Cut((-1,), (), None))
-    assert rankings.cheapest(problem, dear, problem.cost(dear), 1) is None
+    found, spent = rankings.cheapest(problem, dear, problem.cost(dear), 1)
+    assert found is None and spent > 0, "what a list took counts, also where it came to no end"
     monkeypatch.setattr(ranked, "listed", None)  # would fail if it were asked
-    assert rankings.cheapest(problem, dear, problem.cost(dear), UNLIMITED) is None
+    assert rankings.cheapest(problem, dear, problem.cost(dear), UNLIMITED) == (None, 0)
 
 
 def test_a_list_is_made_anew_where_the_known_choice_got_dearer_than_its_limit() -> None:
@@ -114,10 +129,10 @@ def test_a_list_is_made_anew_where_the_known_choice_got_dearer_than_its_limit() 
     best, dear = search(problem, [], inf, UNLIMITED), _dearest(problem)
     problem.conditions.cuts.append(Cut(tuple(best.chosen), (), ((0, Cycles(v=1.0)),)))
     close = problem.cost(best.chosen) - 0.5
-    assert rankings.cheapest(problem, best.chosen, close, UNLIMITED) is not None
+    assert rankings.cheapest(problem, best.chosen, close, UNLIMITED)[0] is not None
     (part,) = rankings.parts.values()
     assert part is not None and part.limit == close
-    found = rankings.cheapest(problem, dear, problem.cost(dear), UNLIMITED)
+    found, _ = rankings.cheapest(problem, dear, problem.cost(dear), UNLIMITED)
     wanted = search(problem, dear, problem.cost(dear), UNLIMITED)
     (part,) = rankings.parts.values()
     assert part is not None and part.limit == problem.cost(dear)
