@@ -1,8 +1,8 @@
 """Upstream's program as a start and as a fallback of the choice.
 
 Where it is cheaper than what the rules give, or the rules give nothing, it is lowered again as a 2-D program of its own: the default never
-costs more than a legal upstream lowering, and compiles what upstream compiles rightly. Where pages in loops are proved to be cheaper than
-all ways to write them out, upstream's program, which writes them out, is not made.
+costs more than a legal upstream lowering, and compiles what upstream compiles rightly, or would if its program were put right. Where pages
+in loops are proved to be cheaper than all ways to write them out, upstream's program, which writes them out, is not made.
 """
 
 from __future__ import annotations
@@ -57,9 +57,10 @@ def lower_from_both(
         return FromBoth(result)  # upstream writes all pages out
     start, remarks = _upstream(function, target, aliased)
     cheaper = start is not None and (result is None or price(start.function, target, default_trips).cost < result.cost * (1 - 1e-9))
-    if start is not None and cheaper and _is_right(start, target):
+    right = None if start is None or not cheaper else _right(start, target, mended=result is None)
+    if right is not None:
         with suppress(Refused):
-            other = lower(start.function)
+            other = lower(right)
             if result is None or other.cost < result.cost * (1 - 1e-9):
                 bound = price(skeleton(function), target, default_trips).cost if result is None else result.lower_bound
                 other.input_cost = price(function, target, default_trips).cost
@@ -84,14 +85,17 @@ def _upstream(function: Function, target: Target, aliased: Aliased) -> tuple[Fla
         return None, tuple(_remark(d) for d in refused.diagnostics if d.code in ACCUMULATORS)
 
 
-def _is_right(flat: Flattened, target: Target) -> bool:
-    """True where what upstream writes needs no repair and is legal."""
+def _right(flat: Flattened, target: Target, mended: bool) -> Function | None:
+    """What upstream writes, None where that is wrong or not legal; with `mended`, where it is wrong and cannot be put right (W401)."""
     from extract.upstream.flatten import repaired
 
     try:
-        return not repaired(flat).faults and _is_legal(flat.function, target)
+        made = repaired(flat)
     except Refused:
-        return False
+        return None
+    faults = {d.code for d in made.faults}
+    right = faults <= {"W401"} if mended else not faults
+    return made.function if right and _is_legal(made.function, target) else None
 
 
 def _is_legal(function: Function, target: Target) -> bool:

@@ -174,3 +174,18 @@ def test_f1_attributes_stay_on_every_op() -> None:
     after = lowered(built(params, body, "o"), dearer=True)
     found = [s.value.attrs for s in walk(main(after).body) if isinstance(s, Assign) and isinstance(s.value, Call)]
     assert found == [(("k", 1),), (("k", 2),), (("k", 3),)]
+
+
+# what only upstream's text gives a form
+
+
+def test_box_that_the_author_gives_stands_once_where_upstream_is_the_fallback() -> None:
+    """A column that `tile.full` makes lies row by row, its reshape to 2-D column by column: no rule has both for one value."""
+    body = [
+        let("f", "tile.full", [1, 16, 1], 2.0, dtype="FP32"),
+        let("r", "tile.reshape", "f", [16, 1]),
+        store("o", "r", [0, 0, 0], "out", [1, 16, 1]),
+    ]
+    before = built([out("out", 1, 32, 1)], body, "o")
+    after = lowered(before, dearer=True)
+    assert ops(after) == ["full", "reshape", "store"] and windows(after) == [[1, 16, 1]]
