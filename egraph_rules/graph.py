@@ -110,10 +110,11 @@ def _graph(encoded: Encoded, frozen: Frozen, report: Report) -> Graph:
     families = {args[0]: output for args, output in rows.get("Pages", ())}
     columns = {args[0]: output for args, output in rows.get("Cols", ())}
     counts = {family: forms.pages(shapes[c]) for c, family in families.items() if c in shapes}
-    counts.update({output: 1 for _, output in rows.get("One", ())})
     counts.update({output: forms.pages(args[2]) for args, output in rows.get("Spread", ())})
     counts.update({output: len(encoded.tables.pages[args[1]]) for args, output in rows.get("Pick", ())})
     counts.update({output: len(encoded.tables.pages[args[3]]) for args, output in rows.get("PiecesOf", ())})
+    for _, output in rows.get("One", ()):
+        counts.setdefault(output, 1)
     for c, nodes in classes.items():
         picked = next((child for n in nodes if n.name == "OpEach" for child in n.children if child in counts), None)
         if c not in counts and picked is not None:
