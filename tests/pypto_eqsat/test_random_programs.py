@@ -33,7 +33,6 @@ SORTING = {"tile.sort32", "tile.mrgsort_format1"}
 @settings(
     max_examples=EXAMPLES,
     deadline=None,
-    derandomize=True,
     database=None,
     phases=(Phase.generate, Phase.shrink),
     suppress_health_check=list(HealthCheck),

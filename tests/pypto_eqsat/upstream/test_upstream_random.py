@@ -30,7 +30,6 @@ KERNELS = (
 SETTINGS = settings(
     max_examples=EXAMPLES,
     deadline=None,
-    derandomize=True,
     database=None,
     phases=(Phase.generate, Phase.shrink),
     suppress_health_check=list(HealthCheck),
